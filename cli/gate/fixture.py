@@ -38,7 +38,8 @@ class Checks:
         self._lock = lock
         self._root = root
         self._update = update
-        self._names: list[str] = []
+        self._unnamed = 0
+        self._keys: set[str] = set()
 
     def check(
         self,
@@ -91,14 +92,18 @@ class Checks:
     def _key(self, name: str | None) -> str:
         """Name a check by its test, then `#2` and so on, or `#name`."""
         __tracebackhide__ = True
-        number = sum(each.startswith("#") for each in self._names) + 1
-        own = name if name is not None else f"#{number}"
-        if own in self._names:
-            _fail(f"this test already has a check named {own}\n→ give each check its own name")
-        self._names.append(own)
         if name is None:
-            return self._node if number == 1 else f"{self._node}#{number}"
-        return f"{self._node}#{name}"
+            self._unnamed += 1
+            key = self._node
+            if self._unnamed > 1:
+                key = f"{self._node}#{self._unnamed}"
+        else:
+            key = f"{self._node}#{name}"
+        if key in self._keys:  # also a name such as "2" beside the second check without a name
+            own = key.removeprefix(f"{self._node}#")
+            _fail(f"this test already has a check named {own}\n→ give each check its own name")
+        self._keys.add(key)
+        return key
 
     def _observed(
         self, model: Callable[..., Any], inputs: Any, kwargs: Mapping[str, Any] | None, options: Options, calls: int

@@ -173,5 +173,7 @@ def _sources(
     if build:
         yield from (own_triton_cache, own_autotuning_cache, built_kernels(timing=time_kernels))
     else:
-        device = None if gpu is None else partial(child_door("gpus").VirtualDevice, gpu)
+        device = None
+        if gpu is not None:
+            device = partial(child_door("gpus").VirtualDevice, gpu)
         yield emitting(device, cores)

@@ -90,10 +90,16 @@ def main(loaded: frozenset[str], start: ProcessStart = NEW) -> None:
     # After our own request is read: what ctrace opens is no dependency of the program.
     if watcher is not None:
         begin(watcher)
-    spare = int(sys.argv[2]) if len(sys.argv) > 2 else None
-    ops = OpCounter() if request.kind == "model" else None
+    spare = None
+    if len(sys.argv) > 2:
+        spare = int(sys.argv[2])
+    ops = None
+    if request.kind == "model":
+        ops = OpCounter()
     options = request.options
-    log = Path(request.log) if request.log else None
+    log = None
+    if request.log:
+        log = Path(request.log)
     with (
         capturing(
             log,
@@ -179,7 +185,10 @@ def _run(
         _measure_postponed(recorder, failed=bool(status))
         return status
     try:
-        fake = child_door("fake").FakeModel(request.options, recorder) if has_child_door("fake") else WholeModel()
+        if has_child_door("fake"):
+            fake = child_door("fake").FakeModel(request.options, recorder)
+        else:
+            fake = WholeModel()
         # A fork of the model file must never go on with the calls of its parent (`calls/calling.py`).
         with in_this_process(recorder), fake.active():
             _run_model(request, recorder, ops, preloaded, start, compiles_first=compiles_first, fake=fake)
@@ -234,7 +243,10 @@ def _run_model(
     if request.gpu is not None:
         pretence = child_door("gpus").pretence(recorder, request.gpu)
         loading, eagerly = pretence.loading, pretence.running
-    refusing = nullcontext if request.options.world is None else child_door("cluster").refusing_what_lacks
+    if request.options.world is None:
+        refusing = nullcontext
+    else:
+        refusing = child_door("cluster").refusing_what_lacks
     trial = request.trial or Trial()
     reporting = _Reporting(recorder, "load", request)
     # `start.loading` is outermost: if a new process would load the model differently, not even a failure may be
@@ -319,7 +331,10 @@ class _Reporting:
     def note(self, error: Exception) -> None:
         """Report the exception of one of several calls; only the first one counts as the run's failure."""
         if not self.call_failed:
-            cause = error.__cause__ or error if isinstance(error, EagerError) else error
+            if isinstance(error, EagerError):
+                cause = error.__cause__ or error
+            else:
+                cause = error
             self._note("eager" if isinstance(error, EagerError) else self._phase, cause)
         self.call_failed = True
 
@@ -356,7 +371,10 @@ class _Reporting:
         """Report an exit; a program may exit with 0, a model file must not exit at all."""
         code = error.code
         is_number = isinstance(code, int)
-        how = f"exit code {int(code or 0)}" if code is None or is_number else text_of(code)
+        if code is None or is_number:
+            how = f"exit code {int(code or 0)}"
+        else:
+            how = text_of(code)
         if self._is_model:
             at = place_of_failure(error)
             what = f"the model file ended the process with sys.exit: {how}"

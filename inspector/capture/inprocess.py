@@ -120,9 +120,13 @@ def _put_back(function: Any) -> Iterator[None]:
     """Restore the modes of modules and the gradients of parameters."""
     import torch
 
-    modules = list(function.modules()) if isinstance(function, torch.nn.Module) else []
+    modules = []
+    if isinstance(function, torch.nn.Module):
+        modules = list(function.modules())
     modes = [module.training for module in modules]
-    parameters = list(function.parameters()) if isinstance(function, torch.nn.Module) else []
+    parameters = []
+    if isinstance(function, torch.nn.Module):
+        parameters = list(function.parameters())
     gradients = [parameter.grad for parameter in parameters]
     try:
         yield
@@ -172,7 +176,10 @@ def ways_of(inputs: Any, kwargs: Mapping[str, Any]) -> dict[str, Way]:
     Raises:
         TargetError: the inputs have another type, or the list is empty.
     """
-    several = inputs if isinstance(inputs, list) else [inputs]
+    if isinstance(inputs, list):
+        several = inputs
+    else:
+        several = [inputs]
     if not several:
         raise TargetError(
             "the list of inputs is empty", "pass a tuple of arguments, or a list with one tuple for each call"

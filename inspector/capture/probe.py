@@ -51,7 +51,9 @@ def main(_loaded: frozenset[str]) -> None:
 def _device() -> dict[str, Any]:
     import torch
 
-    found = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu, no GPU; kernels are C++"
+    found = "cpu, no GPU; kernels are C++"
+    if torch.cuda.is_available():
+        found = torch.cuda.get_device_name()
     return {"name": "device", "ok": True, "found": found}
 
 

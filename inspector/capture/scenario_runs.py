@@ -200,7 +200,9 @@ class _Runs:
             called(self._compiled, call, way, train=self._options.train)
             return None, None
         counts = last or not counted
-        counting = self._ops.everywhere if counts else nullcontext
+        counting: Callable[[], AbstractContextManager[OpCounts | None]] = nullcontext
+        if counts:
+            counting = self._ops.everywhere
         # Only the first call of a process finds libraries untouched.
         order, self._order = self._order, Order.EAGER_FIRST
         before = None
@@ -215,7 +217,9 @@ class _Runs:
         self._recorder.add(CallBegan(name, index))
         self._frames_before_last = _frames()
         # Count only after the last compilation, because compiling also dispatches ops.
-        outside = self._ops.outside_graphs() if last and counted else None
+        outside = None
+        if last and counted:
+            outside = self._ops.outside_graphs()
         results, left = self._called(index, call, way, outside)
         if results is None:
             return None, None
@@ -240,7 +244,9 @@ class _Runs:
             return None, None
 
     def _stopping(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._without_values is None else self._without_values.stopping()
+        if self._without_values is None:
+            return nullcontext()
+        return self._without_values.stopping()
 
     def _called_eagerly(
         self, name: str, index: int, call: Call, way: Way, counting: Callable[[], Any], *, is_first: bool
@@ -249,8 +255,12 @@ class _Runs:
 
         Return None if the call stopped for lack of a value: the compiled call goes as far as its graphs do.
         """
-        libraries = LibraryState() if is_first or self._keeps_libraries else None
-        unrecorded = nullcontext() if self._without_values is None else self._without_values.counting()
+        libraries = None
+        if is_first or self._keeps_libraries:
+            libraries = LibraryState()
+        unrecorded: AbstractContextManager[None] = nullcontext()
+        if self._without_values is not None:
+            unrecorded = self._without_values.counting()
         try:
             with unrecorded, self._stopping():
                 before = self._dangers.before(name, index, call, way, counting)
@@ -292,7 +302,9 @@ class _Runs:
         error: BaseException | None = None,
         seconds: float | None = None,
     ) -> None:
-        message = "" if error is None else _kind_and_first_line(error)
+        message = ""
+        if error is not None:
+            message = _kind_and_first_line(error)
         training, unused_grad = _modes(self._model, way, train=self._options.train)
         done = ScenarioDone(
             name=name,
@@ -352,9 +364,15 @@ def _frames() -> int:
 
 def _kind_and_first_line(error: BaseException) -> str:
     """Return an exception's type and first line."""
-    what = error.what if isinstance(error, TargetError) else message(error)
+    if isinstance(error, TargetError):
+        what = error.what
+    else:
+        what = message(error)
     first = next((line for line in what.splitlines() if line.strip()), "")
-    text = f"{type_name(error)}: {first.strip()}" if first else type_name(error)
+    if first:
+        text = f"{type_name(error)}: {first.strip()}"
+    else:
+        text = type_name(error)
     # Dynamo's error says little about the exception that caused it.
     if error.__cause__ is not None:
         return f"{text} ({_kind_and_first_line(error.__cause__)})"
@@ -425,9 +443,15 @@ def _numbers(value: Any) -> tuple[float, float, float] | None:
     if not is_plain or type(value) not in (torch.Tensor, torch.nn.Parameter):
         return None
     with torch.no_grad():
-        real = torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
+        if value.is_complex():
+            real = torch.view_as_real(value.resolve_conj())
+        else:
+            real = value
         # Eight bits have no sums of their own, and integers no norm.
-        exact = real if real.is_floating_point() and real.element_size() > 1 else real.to(torch.float64)
+        if real.is_floating_point() and real.element_size() > 1:
+            exact = real
+        else:
+            exact = real.to(torch.float64)
         flat = exact.detach().reshape(-1)
         total, half = (part.sum(dtype=torch.float64) for part in (flat, flat[::2]))
         return float(total), float(torch.linalg.vector_norm(flat, dtype=torch.float64)), float(half)

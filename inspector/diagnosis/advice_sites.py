@@ -124,7 +124,9 @@ class _Sites(Struct, frozen=True):
     def _at(self, file: str, line: int, key: SiteKey) -> Site:
         """Create a site; for a file of another machine, read the file at the same path below the root, if it exists."""
         lines = self.session.listings.get(file, "").split("\n")
-        source = lines[line - 1].rstrip("\r") if 0 < line <= len(lines) else ""
+        source = ""
+        if 0 < line <= len(lines):
+            source = lines[line - 1].rstrip("\r")
         here = self.root / key.place.partition("::")[0]
         return Site(key, file=str(here) if here.is_file() else file, line=line, source=source)
 
@@ -149,7 +151,10 @@ class _Sites(Struct, frozen=True):
     def _break(self, same: list[tuple[Break, UserLine]]) -> Site:
         first, line = same[0]
         at = line.at
-        kind = SiteKind.DISABLED if first.kind is BreakKind.DISABLED else SiteKind.BREAK
+        if first.kind is BreakKind.DISABLED:
+            kind = SiteKind.DISABLED
+        else:
+            kind = SiteKind.BREAK
         text = statement(self.session.listings, at.file, at.line, at.source, at.span)
         place = self._place(at.file, at.line, at.function)
         found = self._at(at.file, at.line, SiteKey(kind, tuple(sorted(first.gb)), line.owner, place, text))
@@ -174,7 +179,10 @@ class _Sites(Struct, frozen=True):
         return own_times or sum(line.times for _, line in same)
 
     def _skip(self, skip: Skip) -> Site:
-        cause = self.session.breaks[skip.break_index].gb if skip.break_index is not None else (skip.rule or "skip",)
+        if skip.break_index is not None:
+            cause = self.session.breaks[skip.break_index].gb
+        else:
+            cause = (skip.rule or "skip",)
         place = self._place(skip.file, skip.line, skip.function)
         key = SiteKey(SiteKind.SKIP, tuple(sorted(cause)), self._owner(skip.file), place, f"def {skip.function}")
         return replace(self._at(skip.file, skip.line, key), reason=skip.reason, fix=skip.fix, cost=skip.cost)
@@ -184,8 +192,13 @@ class _Sites(Struct, frozen=True):
         what = ", ".join(sorted({cause.subject for cause in recompile.causes}))
         place = self._place(recompile.file, recompile.line, recompile.function)
         key = SiteKey(SiteKind.RECOMPILE, kinds, self._owner(recompile.file), place, what)
-        first = recompile.causes[0] if recompile.causes else None
-        at = (first.file, first.line) if first and first.file and first.line else (recompile.file, recompile.line)
+        first = None
+        if recompile.causes:
+            first = recompile.causes[0]
+        if first and first.file and first.line:
+            at = (first.file, first.line)
+        else:
+            at = (recompile.file, recompile.line)
         reason, fix = (first.reason, first.fix) if first else (recompile.reason, "")
         by_inductor = may_be_by_inductor(recompile, self.session)
         return replace(self._at(*at, key), reason=reason or recompile.reason, fix=fix, by_inductor=by_inductor)
@@ -194,15 +207,21 @@ class _Sites(Struct, frozen=True):
         """Name an operation with its dtype: another dtype has kernels of its own."""
         file, line = culprit.file or "", culprit.line or 0
         causes = (culprit.dtype or "unknown dtype", *(culprit.ops or (culprit.name,)))
-        place = self._place(file, line, culprit.function or "") if file else "::"
-        text = statement(self.session.listings, file, line, culprit.source) if file else ""
+        if file:
+            place = self._place(file, line, culprit.function or "")
+            text = statement(self.session.listings, file, line, culprit.source)
+        else:
+            place = "::"
+            text = ""
         key = SiteKey(SiteKind.CULPRIT, causes, self._owner(file), place, text)
         found = self._at(file, line, key)
         return replace(found, source=found.source or culprit.source, reason=named_in(culprit), fix=remedied(culprit))
 
     def _danger(self, danger: Danger) -> Site:
         file, line = danger.file or "", danger.line or 0
-        place = self._place(file, line, "") if file else "::"
+        place = "::"
+        if file:
+            place = self._place(file, line, "")
         key = SiteKey(SiteKind.DANGER, (danger.kind,), self._owner(file), place, danger.subject)
         why = danger.why or danger.difference
         return replace(self._at(file, line, key), times=danger.calls, reason=why, fix=danger.fix)

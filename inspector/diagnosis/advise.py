@@ -48,7 +48,10 @@ def combined(scene: DiagnosisScene, candidates: Iterable[Candidate]) -> Iterator
     if len(parts) < _LEAST:
         return
     first, *others = (part.short for part in parts)
-    words = f"{first}; and {others[0]}" if len(others) == 1 else f"{first}; {'; '.join(others)}"
+    if len(others) == 1:
+        words = f"{first}; and {others[0]}"
+    else:
+        words = f"{first}; {'; '.join(others)}"
     causes = tuple(dict.fromkeys(id_ for part in parts for id_ in part.causes))
     trial = _merged([part.trial for part in parts if part.trial is not None])
     yield Candidate(
@@ -104,7 +107,10 @@ def diagnose(session: Session) -> Diagnosis:
     judged = [_judged(each, scene) for each in _candidates(scene)]
     advice = tuple(_ordered(judged, scene))
     # A run that raised stopped early, so its counts are too low to measure savings.
-    causes = scene.causes if session.failure is not None else _with_saved_graphs(scene.causes, advice)
+    if session.failure is not None:
+        causes = scene.causes
+    else:
+        causes = _with_saved_graphs(scene.causes, advice)
     later = later_calls_of(session.trials)
     return Diagnosis(causes, advice, later is not None and later.recompiles > len(session.recompiles))
 
@@ -231,7 +237,10 @@ def _candidates(scene: DiagnosisScene) -> list[Candidate]:
 
 def _with_questions(candidate: Candidate, scene: DiagnosisScene) -> Candidate:
     """Add what the author has to know about edits that no trial can show."""
-    edits = candidate.trial.edits if candidate.trial is not None else ()
+    if candidate.trial is not None:
+        edits = candidate.trial.edits
+    else:
+        edits = ()
     asked: dict[str, None] = {}
     for file in dict.fromkeys(each.file for each in edits):
         text = scene.session.listings.get(file, "")
@@ -273,8 +282,13 @@ def _tried(
             return Tried(trial, None, seconds, error=raised)
     breaks = tuple(dict.fromkeys(line for found in session.breaks for line in lines_of(found)))
     outlook = LaterCalls(session.calls, len(session.graphs), len(session.recompiles), session.limit.hit)
-    compiled = tuple(dict.fromkeys(f"{each.file}:{each.line}" for each in session.compilations)) if trial.parts else ()
-    times = compile_seconds(session) if is_timed else None
+    if trial.parts:
+        compiled = tuple(dict.fromkeys(f"{each.file}:{each.line}" for each in session.compilations))
+    else:
+        compiled = ()
+    times = None
+    if is_timed:
+        times = compile_seconds(session)
     settled = _is_settled(session)
     return Tried(
         trial=trial,
@@ -342,7 +356,10 @@ def _judged(candidate: Candidate, scene: DiagnosisScene) -> _Judged:
         return _Judged(replace(candidate, causes=tuple(dict.fromkeys((*raised, *candidate.causes)))), True, effect)
     later = _later(scene, tried)
     gone = tuple(cause.id for cause in scene.causes if _is_gone(cause, scene, tried))
-    helps = _is_better_place(effect, tried, scene) if tried.trial.parts else effect.helps
+    if tried.trial.parts:
+        helps = _is_better_place(effect, tried, scene)
+    else:
+        helps = effect.helps
     is_later = later > 0 and effect.gain >= 0 and effect.after.breaks <= effect.before.breaks
     if is_later and (helps or not tried.trial.parts):
         return _Judged(replace(candidate, causes=gone or candidate.causes), True, effect, gone)
@@ -418,7 +435,9 @@ def _later(scene: DiagnosisScene, tried: Tried) -> int:
             return -1
         return 0
     if before.limit_hit != after.limit_hit:
-        return 1 if before.limit_hit else -1
+        if before.limit_hit:
+            return 1
+        return -1
     if before.calls == after.calls:
         return before.recompiles - after.recompiles
     return 0
@@ -446,16 +465,28 @@ def _ordered(judged: Iterable[_Judged], scene: DiagnosisScene) -> list[Suggestio
     """Keep one suggestion per cause: the one that helped most in a trial, or the first that no trial refuted."""
     rank = {cause.id: number for number, cause in enumerate(scene.causes)}
     covered: set[str] = set()
-    made: list[Suggestion] = []
-    for each in sorted((_as_a_first_step(each, scene) for each in judged), key=lambda each: -_gain(each)):
-        found = each.candidate
-        is_unknown = each.holds is None and (found.only_checked or is_edit_of_library(found, scene))
-        if each.holds is False or is_unknown or (scene.causes and set(found.causes) <= covered):
+    kept: list[_Judged] = []
+    best_first = sorted((_as_a_first_step(each, scene) for each in judged), key=lambda each: -_gain(each))
+    for each in best_first:
+        causes = set(each.candidate.causes)
+        # A run without causes can still get advice, such as on compile time.
+        is_covered = bool(scene.causes) and causes <= covered
+        if is_covered or not _is_offered(each, scene):
             continue
-        covered |= set(found.causes)
-        made.append(_suggestion(each, scene))
-    changes = [each for each in made if not each.text.startswith("Nothing")]
-    return sorted(changes or made, key=lambda each: _rank(each, rank))
+        covered |= causes
+        kept.append(each)
+    # Advice to change nothing is only worth a line where it is the whole answer.
+    changes = [each for each in kept if not each.candidate.is_no_change]
+    suggestions = [_suggestion(each, scene) for each in changes or kept]
+    return sorted(suggestions, key=lambda each: _rank(each, rank))
+
+
+def _is_offered(each: _Judged, scene: DiagnosisScene) -> bool:
+    """Whether no trial refuted a change; without a trial, whether it is of a kind that needs none."""
+    if each.holds is not None:
+        return each.holds
+    needs_trial = each.candidate.only_checked or is_edit_of_library(each.candidate, scene)
+    return not needs_trial
 
 
 def _as_a_first_step(each: _Judged, scene: DiagnosisScene) -> _Judged:
@@ -476,7 +507,9 @@ def _as_a_first_step(each: _Judged, scene: DiagnosisScene) -> _Judged:
 def _suggestion(each: _Judged, scene: DiagnosisScene) -> Suggestion:
     found = each.candidate
     change = found.change or found.trial
-    apply = apply_of(change, scene.session.listings, scene.session.parts) if change is not None else None
+    apply = None
+    if change is not None:
+        apply = apply_of(change, scene.session.listings, scene.session.parts)
     tried, before = scene.tried(found.trial), later_calls_of(scene.session.trials)
     calls = later = compile_time = same = None
     new_breaks: tuple[str, ...] = ()
@@ -510,7 +543,10 @@ def _gain(each: _Judged | Suggestion) -> int:
     Where nothing was compiled, what compiles anything goes first: one break less in a function that stays eager changes
     nothing for the user.
     """
-    holds = each.holds if isinstance(each, _Judged) else each.checked
+    if isinstance(each, _Judged):
+        holds = each.holds
+    else:
+        holds = each.checked
     if not holds or each.effect is None:
         return 0
     if each.effect.is_first:
@@ -549,7 +585,9 @@ def same_results(before: Session, after: Session) -> bool | None:
             found += _compared(old, new)
     if False in found:
         return False
-    return True if found and None not in found else None
+    if found and None not in found:
+        return True
+    return None
 
 
 def _compared(old: EagerResult, new: EagerResult) -> Iterator[bool | None]:
@@ -575,7 +613,9 @@ def _is_same(old: ResultPart, new: ResultPart) -> bool | None:
     apart = max(abs(one - other) for one, other in zip(values, others, strict=True))
     if apart > _OTHER * scale:
         return False
-    return True if apart <= _EQUAL * scale else None
+    if apart <= _EQUAL * scale:
+        return True
+    return None
 
 
 def _number(text: str) -> float:

@@ -131,8 +131,11 @@ def _settings(trial: Trial) -> Iterator[str]:
 def _called(trial: Trial) -> str:
     """Write how to make and call the model, if a trial changes that; empty if it does not."""
     first = [f"model.{method}({word!r})" for method, word in trial.calls]
-    first += ["model.eval()"] if trial.evaluate else []
-    made = "torch.compile(model)" if trial.dynamic is None else f"torch.compile(model, dynamic={trial.dynamic})"
+    if trial.evaluate:
+        first += ["model.eval()"]
+    made = "torch.compile(model)"
+    if trial.dynamic is not None:
+        made = f"torch.compile(model, dynamic={trial.dynamic})"
     if not trial.marked and trial.grad is None:
         if first:
             return "\n".join((*first, f"model = {made}"))

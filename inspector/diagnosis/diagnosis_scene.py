@@ -82,8 +82,12 @@ class DiagnosisScene(Struct, frozen=True):
     def torch_name(self, file: str) -> str:
         """Return the name under which a file imports torch at its top; empty if the file does not."""
         tree = parsed(self.session.listings.get(file, ""))
-        for node in tree.body if tree is not None else ():
-            for alias in node.names if isinstance(node, ast.Import) else ():
+        if tree is None:
+            return ""
+        for node in tree.body:
+            if not isinstance(node, ast.Import):
+                continue
+            for alias in node.names:
                 if alias.name == "torch" or (alias.name.startswith("torch.") and alias.asname is None):
                     return alias.asname or "torch"
         return ""
@@ -106,7 +110,9 @@ CALLS = 2
 def counts(session: Session) -> Counts:
     """Return the counts to compare before and after a trial: those of the first two calls of each scenario."""
     ops, compiled = session.coverage.ops, session.coverage.compiled
-    coverage = round(100 * compiled / ops, 1) if ops and compiled is not None else None
+    coverage = None
+    if ops and compiled is not None:
+        coverage = round(100 * compiled / ops, 1)
     later = {each.id for each in session.compilations if each.call is not None and each.call >= CALLS}
     graphs = sum(each.id not in later for each in session.graphs)
     breaks = sum(not each.compilations or not later.issuperset(each.compilations) for each in session.breaks)
@@ -145,6 +151,8 @@ class Candidate(Struct, frozen=True):
     """Whether it is about compile time, which its trial compares, and about no cause."""
     change: Trial | None = None
     """What a program can carry out, where that is not the trial: no trial checks it, or it is a part of the trial."""
+    is_no_change: bool = False
+    """Whether it says that nothing needs to change, at least for some users."""
 
 
 _PACKAGE = re.compile(r"^(?P<folder>.*[/\\](?:site|dist)-packages)[/\\](?P<name>[^/\\]+)")

@@ -137,7 +137,9 @@ def described(lead: Symptom, members: list[Symptom], session: Session) -> RootCa
             cause = _training_step(breaks) or _break(session.breaks[lead.index])
             again = [session.recompiles[each.index] for each in members if each.what is Finding.RECOMPILE]
             shared = [each for each in again if each.shared_by and each.causes]
-            title = f"Because of the break, {title_of_shared(shared)}" if shared else ""
+            title = ""
+            if shared:
+                title = f"Because of the break, {title_of_shared(shared)}"
             return replace(cause, detail=cause.detail or title or _where_dynamo_cannot_resume(members, session))
         case Finding.SKIP:
             return _skip(session.skips[lead.index])
@@ -170,7 +172,9 @@ def title_of_failure(failure: Failure) -> str:
 
 
 def _danger(each: Danger) -> RootCause:
-    subject = f" after {each.subject} changed" if each.subject else ""
+    subject = ""
+    if each.subject:
+        subject = f" after {each.subject} changed"
     title = f"Compiled code gives other results than eager{subject}"
     cause = _made(RootKind.WRONG_RESULT, title, each.file, each.line, None)
     return replace(cause, why=each.why)
@@ -178,7 +182,9 @@ def _danger(each: Danger) -> RootCause:
 
 def title_of_break(each: Break) -> str:
     """Return the title of a break: what it is, and the code that broke."""
-    shown = f": `{each.expression}`" if each.expression else ""
+    shown = ""
+    if each.expression:
+        shown = f": `{each.expression}`"
     return f"{_sentence(each.title) or 'A graph break'}{shown}"
 
 
@@ -248,8 +254,10 @@ def _recompiles(mine: list[Recompile], session: Session) -> RootCause:
     placed = next((cause for cause in same if cause.line is not None), leading)
     if all(each.shared_by for each in mine):
         title = title_of_shared(mine)
+    elif is_mixed(mine):
+        title = _of_submodules(mine)
     else:
-        title = _of_submodules(mine) if is_mixed(mine) else _change(leading, values)
+        title = _change(leading, values)
     cause = _made(
         RootKind(leading.kind),
         title,
@@ -276,7 +284,9 @@ def title_of_shared(mine: Sequence[Recompile]) -> str:
     same = [cause for each in mine for cause in each.causes if cause.subject == leading.subject]
     values = list(dict.fromkeys(value for cause in same for value in (cause.was, cause.now) if value is not None))
     kinds = {CauseKind.TYPE: "types of", CauseKind.IDENTITY: "objects as"}
-    whose = f" of {first.shared_by}" if first.shared_by != OBJECTS else ""
+    whose = ""
+    if first.shared_by != OBJECTS:
+        whose = f" of {first.shared_by}"
     took = ", ".join(_short(value) for value in values[:5]) + (", …" if len(values) > 5 else "")
     number = f"{max(len(values), 2)} {kinds.get(leading.kind, 'values of')} {leading.subject}"
     return f"{first.function}{whose} is compiled once for each of {number}" + (f": {took}" if took else "")
@@ -369,7 +379,10 @@ def _change_of(cause: Cause) -> tuple[CauseKind, str]:
 
 def _leading(cause: Cause) -> tuple[int, int, int, int]:
     """Return a sort key: what becomes dynamic comes after what does not, unless that may follow from it."""
-    order = _ORDER.index(cause.kind) if cause.kind in _ORDER else len(_ORDER)
+    if cause.kind in _ORDER:
+        order = _ORDER.index(cause.kind)
+    else:
+        order = len(_ORDER)
     if cause.is_open and cause.expected:
         consequence = 1
     elif cause.kind in _OF_LAYOUT:
@@ -417,8 +430,13 @@ def _attention(each: Attention) -> RootCause:
     answer = answer_of(each)
     lines = (each.why and each.why.lines) or each.lines
     file, _, line = (lines[0] if lines else "").rpartition(":")
-    detail = f" ({answer.title})" if answer.title else ""
-    kind = RootKind.WRONG_RESULT if each.is_wrong else RootKind.ATTENTION
+    detail = ""
+    if answer.title:
+        detail = f" ({answer.title})"
+    if each.is_wrong:
+        kind = RootKind.WRONG_RESULT
+    else:
+        kind = RootKind.ATTENTION
     cause = _made(
         kind, f"{_sentence(answer.sentence)}{detail}", file or None, int(line) if line.isdecimal() else None, None
     )

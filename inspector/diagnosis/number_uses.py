@@ -60,7 +60,8 @@ def _uses(text: str, line: int, subject: str) -> Iterator[NumberUse]:
         for argument, place in numbers.items():
             at = place - offset
             passed = [each.value for each in call.keywords if each.arg == argument]
-            passed += [call.args[at]] if place > 0 and 0 <= at < len(call.args) else []
+            if place > 0 and 0 <= at < len(call.args):
+                passed += [call.args[at]]
             if any(_is_from(each, held) for each in passed):
                 yield NumberUse(subject, op, argument, call.lineno)
 
@@ -68,7 +69,10 @@ def _uses(text: str, line: int, subject: str) -> Iterator[NumberUse]:
 def _held(function: ast.FunctionDef | ast.AsyncFunctionDef, subject: str) -> set[str]:
     """Return how the code writes a value: as it is named in the cause, and as the variables that are set from it."""
     _, dot, last = subject.rpartition(".")
-    held = {subject, f"self.{last}"} if dot else {subject}
+    if dot:
+        held = {subject, f"self.{last}"}
+    else:
+        held = {subject}
     for node in ast.walk(function):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_from(value, held):
@@ -112,5 +116,7 @@ def _op(call: ast.Call, imported: set[str]) -> tuple[str, int]:
                 return name, 0
             # `self.dropout(x, p)` may be any function of the model.
             is_models = isinstance(owner, ast.Name) and owner.id == "self"
-            return ("", 0) if is_models else (name, 1)
+            if is_models:
+                return ("", 0)
+            return (name, 1)
     return "", 0

@@ -15,7 +15,8 @@ def contradiction(candidate: Candidate, scene: DiagnosisScene) -> str:
     """Return which fact of the run a candidate contradicts; empty if none."""
     settings, text, trial = scene.session.environment.settings, candidate.text, candidate.trial
     asked = {match["name"]: match["value"] == "True" for match in _SETTING.finditer(text)}
-    asked |= dict(trial.settings) if trial is not None else {}
+    if trial is not None:
+        asked |= dict(trial.settings)
     if asked and all(settings.get(name) == value for name, value in asked.items()):
         return f"{', '.join(asked)}: set already"
     is_dynamic = settings.get(ALL_DYNAMIC) is False
@@ -27,7 +28,7 @@ def contradiction(candidate: Candidate, scene: DiagnosisScene) -> str:
         return "torch takes no tensor there"
     if "mark_dynamic(" in text and (is_dynamic or marking_was_refuted(scene)):
         return "marks do not help"
-    if text.startswith("Nothing") and _is_cut_short(candidate, scene):
+    if candidate.is_no_change and _is_cut_short(candidate, scene):
         return "the limit was hit"
     return ""
 

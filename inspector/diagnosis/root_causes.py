@@ -194,10 +194,14 @@ def _recompile_keys(each: Recompile) -> Iterator[Hashable]:
         if cause.kind in _OF_STATE:
             yield "state", cause.kind
         elif cause.kind in _SHAPES:
-            same = (each.scenario, each.call) if each.scenario is not None else (cause.was, cause.now)
-            yield "shapes", *same
+            if each.scenario is not None:  # sizes that change in one call change together
+                yield "shapes", each.scenario, each.call
+            else:
+                yield "shapes", cause.was, cause.now
         # Torch calls the results of all broken calls `___stack0`; the line where a part resumes tells them apart.
-        resumes_at = each.line if RESULT in cause.subject else None
+        resumes_at = None
+        if RESULT in cause.subject:
+            resumes_at = each.line
         yield "subject", each.function, each.file, cause.kind, cause.subject, resumes_at
         if cause.kind not in _SHAPES and resumes_at is None:
             yield "change", cause.kind, cause.subject.rpartition(".")[2], cause.was, cause.now
@@ -212,7 +216,8 @@ def _without_consequences(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
         follow = {CauseKind.STRIDE}
     else:
         follow = set()
-    follow |= {CauseKind.DISPATCH_KEYS, CauseKind.REQUIRES_GRAD} if CauseKind.GRAD_MODE in kinds else set()
+    if CauseKind.GRAD_MODE in kinds:
+        follow |= {CauseKind.DISPATCH_KEYS, CauseKind.REQUIRES_GRAD}
     kept = tuple(cause for cause in causes if cause.kind not in follow)
     return kept or causes
 
@@ -265,8 +270,12 @@ def _of_generator_expressions(session: Session) -> Iterator[tuple[Symptom, Sympt
     """Join a generator expression to the break that leaves its function in eager: in a graph it is a part of that."""
     eager = {(each.file, each.line): each.break_index for each in session.skips if each.break_index is not None}
     for index, each in enumerate(session.skips):
-        around = functions_at(session.listings.get(each.file, ""), each.line) if each.function == "<genexpr>" else []
-        at = eager.get((each.file, around[-1].lineno)) if around else None
+        around = []
+        if each.function == "<genexpr>":
+            around = functions_at(session.listings.get(each.file, ""), each.line)
+        at = None
+        if around:
+            at = eager.get((each.file, around[-1].lineno))
         if at is not None:
             yield Symptom(Finding.BREAK, at), Symptom(Finding.SKIP, index)
 
@@ -274,7 +283,9 @@ def _of_generator_expressions(session: Session) -> Iterator[tuple[Symptom, Sympt
 def _of_objects_in_the_way(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
     """Join an object that cannot be made again to the break at its line, for which alone Dynamo would make it."""
     for index, found in enumerate(session.breaks):
-        for lead, broken in enumerate(session.breaks) if _is_in_the_way(found) else ():
+        if not _is_in_the_way(found):
+            continue
+        for lead, broken in enumerate(session.breaks):
             is_at = (broken.file, broken.line) == (found.file, found.line)
             if is_at and not _is_in_the_way(broken) and set(broken.compilations) & set(found.compilations):
                 yield Symptom(Finding.BREAK, lead), Symptom(Finding.BREAK, index)
@@ -321,7 +332,9 @@ def _of_own_frames(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
     """
     resumes = {each.id: each.resumes_at for each in session.compilations}
     for index, each in enumerate(session.recompiles):
-        broken = _splitting(session, each, resumes.get(each.compilation)) if each.shared_by else None
+        broken = None
+        if each.shared_by:
+            broken = _splitting(session, each, resumes.get(each.compilation))
         if broken is not None:
             yield Symptom(Finding.BREAK, broken), Symptom(Finding.RECOMPILE, index)
 
@@ -443,7 +456,9 @@ def _with_ids(causes: Iterable[RootCause], session: Session) -> tuple[RootCause,
     seen: defaultdict[str, int] = defaultdict(int)
     named = []
     for cause in causes:
-        file = PurePath(cause.file).name if cause.file else ""
+        file = ""
+        if cause.file:
+            file = PurePath(cause.file).name
         words = " ".join((cause.source or first_wording(cause.title)).split())
         text = "\0".join((cause.kind, file, cause.function or "", words))
         id_ = f"{cause.kind}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"

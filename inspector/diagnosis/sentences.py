@@ -49,7 +49,9 @@ def checked(suggestion: Suggestion) -> str:
     if suggestion.checked and suggestion.effect is not None:
         found = effect(suggestion.effect, suggestion.new_breaks) or _later_effect(suggestion)
         # Said only where it is known: a model that draws random numbers need not return the same twice.
-        return f"checked: {found}, same results in eager" if suggestion.same_results else f"checked: {found}"
+        if suggestion.same_results:
+            return f"checked: {found}, same results in eager"
+        return f"checked: {found}"
     is_general = suggestion.general and suggestion.rule != LAST_RESORT
     if is_general:
         return "general advice, not checked on this model"
@@ -71,7 +73,9 @@ def effect(found: Effect, new_breaks: Collection[str] = ()) -> str:
     same then shows, too, because a break that has moved is not solved.
     """
     before, after = found.before, found.after
-    parts = [f"graphs {before.graphs} → {after.graphs}"] if before.graphs != after.graphs else []
+    parts = []
+    if before.graphs != after.graphs:
+        parts = [f"graphs {before.graphs} → {after.graphs}"]
     if before.breaks != after.breaks or new_breaks:
         parts.append(f"graph breaks {before.breaks} → {after.breaks}{_new(new_breaks)}")
     if before.recompiles != after.recompiles:

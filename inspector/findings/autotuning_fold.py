@@ -49,9 +49,12 @@ def tuned_of(raw: Raw) -> tuple[TunedOperation, ...]:
             case ChoiceTaken(number=number) if number in operations:
                 operations[number].taken = event  # a fusion may use a choice and then be undone
     if operations:
+        found = tuple(map(_tuned, operations.values()))
+        # A run that builds nothing does not autotune, so it does not show what torch would not try.
         was_switched_off = raw.gpu is None and not raw.environment.get("built", False)
-        found = map(_tuned, operations.values())
-        return tuple(replace(each, is_on=None, untried=()) if was_switched_off else each for each in found)
+        if was_switched_off:
+            return tuple(replace(each, is_on=None, untried=()) for each in found)
+        return found
     return tuple(_reported(event.tuned for event in raw.autotuning if isinstance(event, SweepReported)))
 
 
@@ -74,13 +77,18 @@ def _tuned_kernel(event: KernelTuned) -> TunedKernel:
 
 
 def _configuration(timed: TimedConfiguration) -> Choice:
-    status = ChoiceStatus.FAILED_TO_RUN if timed.seconds is None else ChoiceStatus.TIMED
+    if timed.seconds is None:
+        status = ChoiceStatus.FAILED_TO_RUN
+    else:
+        status = ChoiceStatus.TIMED
     return Choice(timed.name, "triton", status=status, seconds=timed.seconds, spread=timed.spread)
 
 
 def _tuned(seen: _Seen) -> TunedOperation:
     listed, timed, taken = seen.listed, seen.timed, seen.taken
-    timings = {} if timed is None else {each.name: each for each in timed.timings}
+    timings = {}
+    if timed is not None:
+        timings = {each.name: each for each in timed.timings}
     choices = (_outcome(each, timings.get(each.name)) for each in listed.choices)
     tuned = TunedOperation(
         graph=listed.id,

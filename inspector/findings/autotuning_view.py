@@ -175,7 +175,10 @@ def autotuning_document(session: Session, graph: str | None = None, op: str | No
     """
     _check_selection(session, graph, op)
     operations = [each for each in session.tuned if graph in (None, each.graph) and op in (None, each.op)]
-    kernels = kernel_rows(session, graph) if op is None else ()
+    if op is None:
+        kernels = kernel_rows(session, graph)
+    else:
+        kernels = ()
     is_timed = any(each.is_swept for each in session.tuned) or any(each.taken for each in kernels)
     why, todo = (None, "") if is_timed else why_nothing_was_timed(session)
     return AutotuningDocument(
@@ -230,7 +233,9 @@ def _text(config: Mapping[str, object]) -> str:
 def cost(found: Iterable[TunedOperation]) -> float | None:
     """Sum up what sweeps cost, in seconds; None: not measured."""
     seconds = [each.seconds for each in found if each.seconds is not None]
-    return sum(seconds) if seconds else None
+    if not seconds:
+        return None
+    return sum(seconds)
 
 
 def sentence(session: Session) -> str:
@@ -245,7 +250,9 @@ def sentence(session: Session) -> str:
         parts.append(f"{cached} from torch's cache")
     choices = sum(len(each.choices) + each.unnamed for each in swept)
     seconds = cost(measured)
-    took = f" in {seconds:.1f} s" if seconds is not None else ""
+    took = ""
+    if seconds is not None:
+        took = f" in {seconds:.1f} s"
     return f"{', '.join(parts)}: {count(choices, 'choice')}{took}"
 
 

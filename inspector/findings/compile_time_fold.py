@@ -6,7 +6,7 @@ Also return all metrics that torch logged for each compilation, by torch's own n
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
@@ -124,7 +124,10 @@ _KNOWN = frozenset(METRICS)
 
 def _values(metrics: Metrics) -> Iterator[tuple[str, Value]]:
     """Yield the metrics that have a value, in torch's order."""
-    known = metrics.values if metrics.record is None else _in_header(metrics.record.raw())
+    if metrics.record is None:
+        known = metrics.values
+    else:
+        known = _in_header(metrics.record.raw())
     for name, value in known.items():
         if value is not None:
             yield name, _plain(value)
@@ -137,7 +140,9 @@ def _in_header(header: bytes) -> dict[str, Any]:
         record = json.loads(text.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return {}
-    found = [record.get(name) for name in _EVENTS] if isinstance(record, dict) else []
+    found = []
+    if isinstance(record, dict):
+        found = [record.get(name) for name in _EVENTS]
     return next((each for each in found if isinstance(each, dict)), {})
 
 
@@ -203,7 +208,8 @@ class _Thread(Struct):
         if mark.begins:
             span = _Open(mark.name, at, mark.compilation)
             if len(self.stack) < _DEEPEST:  # a damaged log may begin steps without an end
-                (self.stack[-1].children if self.stack else self.roots).append(span)
+                around = self.stack[-1].children if self.stack else self.roots
+                around.append(span)
             self.stack.append(span)
             return
         index = next((each for each in reversed(range(len(self.stack))) if self.stack[each].name == mark.name), None)
@@ -220,7 +226,10 @@ class _Thread(Struct):
         """Move a worker's span out of the stack, and move the spans that began during it into the span around it."""
         span, inner = self.stack.pop(index), self.stack[index]
         span.end = at
-        around = self.stack[index - 1].children if index else self.roots
+        if index:
+            around = self.stack[index - 1].children
+        else:
+            around = self.roots
         around[:] = [each for each in around if each is not span]
         around.append(inner)
         span.children = [each for each in span.children if each is not inner]
@@ -240,7 +249,9 @@ def compile_time_of(raw: Raw) -> CompileTime:
 
 def _counted(raw: Raw) -> dict[str, int] | None:
     """Return torch's counters; torch counts one more bypass if it cannot store a missed entry."""
-    counts = raw.counted.caches if raw.counted is not None else None
+    counts = None
+    if raw.counted is not None:
+        counts = raw.counted.caches
     if counts is None:
         return None
     return {**counts, _UNSTORED: sum(each.is_bypass for each in raw.stored)}
@@ -290,7 +301,10 @@ def _lanes(marks: MarkColumns, start: float) -> Iterator[Lane]:
 
 def _span(each: _Open, last: float, graph: str | None) -> Span:
     """Return a span with its children inside it; a span without an end mark ends where the log ends."""
-    end = last if each.end is None else each.end
+    if each.end is None:
+        end = last
+    else:
+        end = each.end
     graph = each.graph or graph
     children = tuple(_span(child, end, graph) for child in each.children)
     return Span(each.name, each.at, max(end, each.at), graph, children, is_cut=each.end is None)
@@ -327,7 +341,9 @@ def _lookups(raw: Raw) -> Iterator[CacheLookup]:
 
 def _precompiled(raw: Raw) -> Iterator[CacheLookup]:
     """Return the hits and misses of precompiled packages: torch counts them, and writes no entry (2.11 to 2.13)."""
-    counts = (raw.counted.caches if raw.counted is not None else None) or {}
+    counts: Mapping[str, int] = {}
+    if raw.counted is not None:
+        counts = raw.counted.caches or {}
     for outcome in (LookupOutcome.HIT, LookupOutcome.MISS):
         for _ in range(min(counts.get(COUNTERS["precompile", outcome], 0), _MOST_PACKAGES)):
             yield CacheLookup("precompile", outcome)
@@ -342,7 +358,9 @@ def _stage(lookup: CacheLookup, spans: Iterable[str], loaded: Counter[str | None
     names = list(spans)
     if "AOTAutogradCache.inductor_load" in names:
         loaded[lookup.graph] += 1
-        return str(Stage.FORWARD if loaded[lookup.graph] == 1 else Stage.BACKWARD)
+        if loaded[lookup.graph] == 1:
+            return str(Stage.FORWARD)
+        return str(Stage.BACKWARD)
     if any("bw_compiler" in name or name.startswith("backward.") for name in names):
         return str(Stage.BACKWARD)
     if any("fw_compiler" in name for name in names):

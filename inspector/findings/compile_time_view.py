@@ -24,7 +24,7 @@ from ctrace.inspector.facts.compile_time import (
 from ctrace.inspector.facts.session import RunDocument, Session, Target
 from ctrace.inspector.findings.compile_time_fold import lanes_of
 from ctrace.inspector.grouping import grouped
-from ctrace.inspector.knowledge.counting import count
+from ctrace.inspector.knowledge.counting import count, named
 from ctrace.inspector.log.decode_compile_time import components_in
 
 OTHER = "other"
@@ -301,9 +301,15 @@ def _why_missed(found: CompileTime, lookup: CacheLookup, earlier: EarlierKey | N
     if not earlier.differs:
         return f"a different key than in run {earlier.run}; torch recorded no components to compare"
     names = [each.component for each in earlier.differs]
-    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    differ = "differs" if len(names) == 1 else "differ"
-    return f"{count(len(names), 'component')} of the key {differ} from run {earlier.run}: {shown}"
+    differ = named(len(names), "differs", "differ")
+    return f"{count(len(names), 'component')} of the key {differ} from run {earlier.run}: {_first_three(names)}"
+
+
+def _first_three(names: list[str]) -> str:
+    shown = ", ".join(names[:3])
+    if len(names) > 3:
+        return f"{shown} and {len(names) - 3} more"
+    return shown
 
 
 def outcomes(found: CompileTime) -> dict[str, dict[str, int]]:
@@ -399,7 +405,9 @@ def _changed(known: KnownKey, lookup: CacheLookup) -> list[str]:
 
 
 def _digest(part: KeyPart | None) -> str | None:
-    return None if part is None else part.digest
+    if part is None:
+        return None
+    return part.digest
 
 
 def _by_name(components: Iterable[KeyPart]) -> dict[str, KeyPart]:
@@ -413,9 +421,15 @@ def differences(before: Iterable[KeyPart], after: Iterable[KeyPart]) -> tuple[Ke
     for name in dict.fromkeys((*new, *old)):
         was, now = old.get(name), new.get(name)
         if _digest(was) != _digest(now):
-            before_text = None if was is None else was.text
-            after_text = None if now is None else now.text
-            apart = _BEYOND if before_text == after_text else _apart(before_text, after_text)
+            before_text = None
+            if was is not None:
+                before_text = was.text
+            after_text = None
+            if now is not None:
+                after_text = now.text
+            apart = _apart(before_text, after_text)
+            if before_text == after_text:  # they differ behind what torch recorded of them
+                apart = _BEYOND
             found.append(KeyDifference(name, *apart))
     return tuple(found)
 
@@ -428,7 +442,9 @@ def _apart(was: str | None, now: str | None) -> tuple[str | None, str | None]:
     old, new = next(((one.strip(), two.strip()) for one, two in lines if one != two), (was, now))
     pairs = enumerate(zip(old, new, strict=False))
     same = next((at for at, (one, two) in pairs if one != two), min(len(old), len(new)))
-    begin = max(same - _CONTEXT, 0) if max(len(old), len(new)) > _SHOWN else 0
+    begin = 0
+    if max(len(old), len(new)) > _SHOWN:
+        begin = max(same - _CONTEXT, 0)
     return _cut(old, begin), _cut(new, begin)
 
 

@@ -47,14 +47,20 @@ class _Seen(Struct):
 
     def while_compiling(self) -> tuple[str, ...]:
         """Return torch's reasons to skip the part before it runs."""
-        reasons = () if self.checked is None else self.checked.reasons
+        if self.checked is not None:
+            reasons = self.checked.reasons
+        else:
+            reasons = ()
         if not reasons and self.partitioned is not None and not self.partitioned.graphs:
             reasons = (f"{_NONE_LEFT}{', '.join(self.partitioned.reasons)}",)
         return reasons
 
     def offenders(self) -> tuple[Offender, ...]:
         """Return what torch's check and its partition name as reasons."""
-        checked = () if self.checked is None else self.checked.offenders
+        if self.checked is not None:
+            checked = self.checked.offenders
+        else:
+            checked = ()
         if self.partitioned is None:
             return checked
         return (*checked, *self.partitioned.offenders)
@@ -151,11 +157,16 @@ def _reason(text: str, prefixes: Mapping[str, str]) -> CudaGraphReason:
 
 def _moved(text: str, prefixes: Mapping[str, str]) -> CudaGraphReason:
     """Split torch's reason to record again: what changed, and where the first input that moved is used."""
-    what = text.splitlines()[0].rstrip(".") if text.strip() else text
+    if text.strip():
+        what = text.splitlines()[0].rstrip(".")
+    else:
+        what = text
     names = list(_POINTER.finditer(text))
     if not names:
         return CudaGraphReason(what)
-    first = text[names[0].end() : names[1].start() if len(names) > 1 else None]
+    first = text[names[0].end() :]
+    if len(names) > 1:
+        first = text[names[0].end() : names[1].start()]
     return CudaGraphReason(f"{what}: {', '.join(each[1] for each in names)}", *_place(first, prefixes))
 
 

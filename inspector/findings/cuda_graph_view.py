@@ -76,7 +76,9 @@ def sentence(session: Session) -> str:
     numbers = Counter(_word(each) for each in found)
     parts = [f"{numbers[word]} {word}" for word in _WORDS if numbers[word]]
     recordings = sum(each.recordings or 0 for each in found)
-    more = f", {count(recordings, 'recording')}" if recordings > numbers[_RECORDED] else ""
+    more = ""
+    if recordings > numbers[_RECORDED]:
+        more = f", {count(recordings, 'recording')}"
     return f"{count(len(found), 'graph part')}: {', '.join(parts)}{more}"
 
 
@@ -94,7 +96,11 @@ def why_not_recorded(each: CudaGraph) -> tuple[str, ...]:
     """Explain why torch recorded nothing of a part that ran and that it does not skip; empty if that is not known."""
     if each.status is not CudaGraphStatus.UNKNOWN or each.recordings is None:
         return ()
-    return each.held_back or ((_ONCE,) if each.was_warmed_up else ())
+    if each.held_back:
+        return each.held_back
+    if each.was_warmed_up:
+        return (_ONCE,)
+    return ()
 
 
 def remedy(each: CudaGraph) -> str:
@@ -106,7 +112,10 @@ def remedy(each: CudaGraph) -> str:
 
 def outlook(each: CudaGraph) -> str:
     """Explain why a graph part was recorded more than once, and when that ends; empty if it was not."""
-    repeats = each.recordings if each.repeats is None else each.repeats
+    if each.repeats is None:
+        repeats = each.recordings
+    else:
+        repeats = each.repeats
     if not repeats or repeats == 1:
         return ""
     sizes = len(each.inputs)
@@ -114,13 +123,17 @@ def outlook(each: CudaGraph) -> str:
         found = f"recorded once for each of {count(sizes, 'set of input sizes', 'sets of input sizes')}"
         warns, most = each.limits.get(_WARNS), each.limits.get(_MOST_SIZES)
         if warns is not None:
-            found += f"; torch warns from {warns + 1} on" if sizes <= warns else "; torch warns of so many"
+            if sizes <= warns:
+                found += f"; torch warns from {warns + 1} on"
+            else:
+                found += "; torch warns of so many"
         if most is not None:
             found += f"; after {most}, it runs other sizes without a CUDA graph ({_MOST_SIZES})"
         return found
     if sizes == 1:
         found = "recorded again with the same sizes"
-        found += "" if each.again else ": an input or a parameter moved in memory"
+        if not each.again:
+            found += ": an input or a parameter moved in memory"
     else:
         found = f"recorded {repeats} times for {sizes} sets of input sizes"
     most = each.limits.get(_MOST_MOVES)

@@ -5,14 +5,20 @@ from ctrace.inspector.facts.accuracy_facts import Accuracy, Culprit
 
 def culprit_of(scenario: str, accuracy: Accuracy | None) -> Culprit | None:
     """Return the worst culprit of a scenario that float64 convicts and whose line is known."""
-    culprits = accuracy.culprits if accuracy is not None else ()
+    if accuracy is not None:
+        culprits = accuracy.culprits
+    else:
+        culprits = ()
     known = (each for each in culprits if each.against == "float64" and each.line is not None)
     return next((each for each in known if each.scenario == scenario), None)
 
 
 def culprit_sentence(culprit: Culprit) -> str:
     """Say what is wrong, and by how much, without the line: `h = torch.relu(h)` is wrong: off by 1."""
-    what = f"`{culprit.source}`" if culprit.source else ", ".join(culprit.ops) or culprit.name
+    if culprit.source:
+        what = f"`{culprit.source}`"
+    else:
+        what = ", ".join(culprit.ops) or culprit.name
     verdict = "wrong" if culprit.against == "float64" else "other than in eager, and no less exact"
     return f"{what} is {verdict}: {off(culprit)}"
 
@@ -34,7 +40,9 @@ def error_text(error: float | None) -> str:
 def named_in(culprit: Culprit) -> str:
     """Say how far a culprit is off, in which kernel or stage, and why."""
     of = {"kernel": "in kernel ", "external": "in a call of "}.get(culprit.kind, "by ")
-    why = f"; why: {culprit.reason}" if culprit.reason else ""
+    why = ""
+    if culprit.reason:
+        why = f"; why: {culprit.reason}"
     return f"{off(culprit)[:1].upper()}{off(culprit)[1:]}, {of}{culprit.name} ({culprit.stage}){why}."
 
 

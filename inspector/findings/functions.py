@@ -53,7 +53,9 @@ def place_of(raw: Raw, compile_id: str) -> FunctionPlace:
     wraps = next((graph.wraps for graph in made if graph.wraps), None)
     place = replace(place, function=wraps or _guarded(raw, compile_id) or place.function)
     start = next((raw.starts[other] for other in ids if other in raw.starts), None)
-    for frame in reversed(start.stack if start else ()):
+    if start is None:
+        return place
+    for frame in reversed(start.stack):
         file = raw.files.get(frame.file, "?")
         if owner_of(file, raw.prefixes) is Owner.USER:
             return replace(place, file=file, line=frame.line)
@@ -65,7 +67,9 @@ def _guarded(raw: Raw, compile_id: str) -> str:
     known = raw.wrapped.get(compile_id)
     if known is None:
         printed = raw.guards.get(compile_id)
-        match = _GUARDED.search(text_of(printed.text)) if printed else None
+        match = None
+        if printed:
+            match = _GUARDED.search(text_of(printed.text))
         known = raw.wrapped[compile_id] = match[1] if match else ""
     return known
 

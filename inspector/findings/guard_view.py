@@ -90,6 +90,7 @@ _DEVICES = ("CPU", "CUDA", "MPS", "XPU", "HPU", "XLA", "Meta")
 
 
 def _device(keys: tuple[str, ...], index: str) -> str:
+    # The guard has the device's index alone; its kind is at the end of dispatch keys, such as AutogradCUDA.
     name = next((each for each in _DEVICES if any(key.endswith(each) for key in keys)), "?").lower()
     if index == "None":
         return name
@@ -106,9 +107,11 @@ def meaning(sizes: Numbers, strides: Numbers) -> str:
         if sizes:
             return "strides not checked"
         return "a single value"
+    # The stride of a dimension of size 1 is never used, and says nothing.
     expanded = [index for index, stride in enumerate(strides) if stride == 0 and sizes[index] != 1]
     if expanded:
         return f"expanded: dimension {_listed(expanded)} repeats the same memory"
+    # From the outermost dimension to the innermost; a dynamic stride is outside of fixed ones.
     order = sorted(range(len(sizes)), key=lambda index: (-_wide(strides[index]), index))
     gap = _gap(sizes, strides, order)
     if gap is not None:
@@ -142,7 +145,9 @@ def _gap(sizes: Numbers, strides: Numbers, order: list[int]) -> int | None:
         if stride is not None and (inner_varies or (step is not None and stride != step)):
             return index
         inner_varies = stride is not None and size is None
-        step = None if stride is None or size is None else stride * max(size, 1)
+        step = None  # what is not fixed cannot be compared further outside
+        if stride is not None and size is not None:
+            step = stride * max(size, 1)
     return None
 
 
@@ -260,7 +265,9 @@ def guards_document(
         known = ", ".join(list(session.guards)[:8])
         raise TargetError(f"--graph {graph}: this run has no guards for it", f"there are: {known or 'none'}")
     having = _having(session, found, choice)
-    shown = len(having) if whole else 1
+    shown = 1
+    if whole:
+        shown = len(having)
     return guards_of(session, having[:shown], having[shown:], choice)
 
 
@@ -349,7 +356,9 @@ def by_line(guards: Iterable[Guard]) -> tuple[tuple[Frame | None, tuple[Guard, .
     """Group guards by the user's line that created them, most first; None for guards without such a line."""
     groups: dict[tuple[str, int] | None, list[Guard]] = {}
     for guard in guards:
-        key = None if guard.place is None else (guard.place.file, guard.place.line)
+        key = None
+        if guard.place is not None:
+            key = (guard.place.file, guard.place.line)
         groups.setdefault(key, []).append(guard)
     ordered = sorted(groups.values(), key=lambda members: -len(members))
     return tuple((members[0].place, tuple(members)) for members in ordered)
@@ -388,7 +397,9 @@ def _way(guard: Guard) -> list[str]:
     if root is None:
         return [STATE]
     name, first = user_name(guard.source), user_name(root[0])
-    rest = name.removeprefix(first) if name.startswith(first) and "(" not in name else ""
+    rest = ""
+    if name.startswith(first) and "(" not in name:  # not for an expression, such as `len(self.layers)`
+        rest = name.removeprefix(first)
     steps = [first, *_STEP.findall(rest)]
     if root["scope"] == "G":
         return [GLOBALS, *steps]
@@ -409,6 +420,7 @@ class _Count:
 
     def branches(self) -> tuple[GuardBranch, ...]:
         found = [GuardBranch(name, count.number, count.branches()) for name, count in self._below.items()]
+        # By all guards of a branch, so that twelve layers come before one large head.
         return tuple(sorted(_folded(found), key=lambda branch: -branch.number * branch.times))
 
 
@@ -416,7 +428,9 @@ def _folded(branches: list[GuardBranch]) -> list[GuardBranch]:
     """Merge list items with the same guards, such as the layers of a model, into one branch."""
     alike: dict[object, list[GuardBranch]] = {}
     for branch in branches:
-        key = (branch.number, branch.branches) if branch.name.startswith("[") else branch.name
+        key: object = branch.name
+        if branch.name.startswith("["):  # items of a list are alike if what is checked of them is
+            key = (branch.number, branch.branches)
         alike.setdefault(key, []).append(branch)
     return [_one_of(members) for members in alike.values()]
 
@@ -431,7 +445,9 @@ def _one_of(members: list[GuardBranch]) -> GuardBranch:
 
 def _items_name(names: list[str]) -> str:
     """Return `[0..11]` for items in a row, else the names of the first few."""
-    numbers = sorted(map(int, names)) if all(name.isdecimal() for name in names) else []
+    numbers = []
+    if all(name.isdecimal() for name in names):
+        numbers = sorted(map(int, names))
     if numbers and numbers[-1] - numbers[0] + 1 == len(numbers):
         return f"[{numbers[0]}..{numbers[-1]}]"
     more = ",…" if len(names) > 4 else ""

@@ -85,7 +85,9 @@ _ANY = re.compile(r"^(?:\| )*\+- (?P<kind>[A-Z][A-Z_0-9]+): ", re.MULTILINE)
 def latency_of(text: str) -> float | None:
     """Return the time that torch measured for one check, in microseconds."""
     found = _LATENCY.search(text)
-    return float(found["us"]) if found else None
+    if not found:
+        return None
+    return float(found["us"])
 
 
 class _Open(Struct):
@@ -119,7 +121,9 @@ _MARKS = "DIMENSION_DYNAMIC_MARKING_GUARD"
 
 def _keep(guard: Guard, guards: list[Guard]) -> None:
     """Append a guard; merge the guards on a tensor's marks, of which torch prints one line for each kind of mark."""
-    last = guards[-1] if guards else None
+    last = None
+    if guards:
+        last = guards[-1]
     if last is not None and guard.kind == last.kind == _MARKS and guard.source == last.source:
         guards[-1] = replace(last, code=f"{last.code} and {guard.code}")
     else:
@@ -158,7 +162,9 @@ def read_comment(comment: str) -> tuple[Frame | None, str]:
     match = _COMMENT.search(where)
     if match is None:
         return None, ""
-    place = Frame(match["file"], int(match["line"]), match["name"], source.strip()) if separator else None
+    place = None
+    if separator:
+        place = Frame(match["file"], int(match["line"]), match["name"], source.strip())
     return place, match["hint"] or ""
 
 
@@ -247,7 +253,9 @@ def sources_of(text: str) -> tuple[str, ...]:
 def tensor_of(text: str) -> str | None:
     """Return torch's name for the tensor that a guard checks."""
     match = TENSOR.match(text)
-    return match["name"] if match else None
+    if not match:
+        return None
+    return match["name"]
 
 
 def check_order(guard: UnmetGuard) -> int:

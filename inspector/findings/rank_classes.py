@@ -88,7 +88,9 @@ class RankClasses:
         if is_stage and size <= _MOST_STAGES:
             return at
         if at in (0, size - 1):
-            return "last" if at else "first"
+            if at:
+                return "last"
+            return "first"
         return "middle"
 
     def _shards(self, at: int, parts: int) -> tuple[int, ...]:
@@ -143,7 +145,9 @@ def rank_sentence(session: Session) -> str:
     shown = f"Rank {cluster.rank} of {cluster.world}"
     if others is None or cluster.world == 1:
         return f"{shown}."
-    number = count(others, "other rank") if others else "no other rank"
+    number = "no other rank"
+    if others:
+        number = count(others, "other rank")
     place = "mesh" if cluster.mesh or cluster.meshes else "world"
     verb = "have" if others > 1 else "has"
     return f"{shown}; {number} {verb} the same position in the {place}: first, in the middle or last."

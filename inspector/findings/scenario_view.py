@@ -65,7 +65,9 @@ def not_compared(session: Session) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for each in session.scenarios:
         if each.not_compared:
-            partly = f" ({each.compared} of {count(each.calls, 'call')} compared)" if each.compared else ""
+            partly = ""
+            if each.compared:
+                partly = f" ({each.compared} of {count(each.calls, 'call')} compared)"
             found.setdefault(each.not_compared, []).append(f"{each.name}{partly}")
     return found
 

@@ -48,13 +48,19 @@ def shapes_of(raw: Raw) -> tuple[Shaped, ...]:
 def _shaped(raw: Raw, compile_id: str) -> Shaped:
     place, symbols = place_of(raw, compile_id), Symbols(raw, compile_id)
     seen, measured = raw.shapes.get(compile_id), raw.metrics.get(compile_id)
-    fail_type = measured.fail_type if measured else None
+    fail_type = None
+    if measured:
+        fail_type = measured.fail_type
+    if seen:
+        tensors = _tensors(seen, symbols)
+    else:
+        tensors = _known_to_torch(symbols)
     return Shaped(
         compilation=compile_id,
         function=place.function,
         file=place.file,
         line=place.begins,
-        tensors=_tensors(seen, symbols) if seen else _known_to_torch(symbols),
+        tensors=tensors,
         unbacked=_unbacked(raw, compile_id, seen, symbols),
         resumes=place.resumes_at is not None,
         complete=seen is not None,
@@ -84,8 +90,12 @@ def _tensor(tensor: TensorSeen, seen: ShapesSeen, known: dict[str, Symbol], symb
 
 
 def _number(number: NumberSeen, seen: ShapesSeen, known: dict[str, Symbol], symbols: Symbols) -> ShapedTensor:
-    policy = DimPolicy.AUTOMATIC if seen.assume_static else DimPolicy.ALL_DYNAMIC
-    policy = DimPolicy.LISTED if "listed" in number.dim.marks else policy
+    if seen.assume_static:
+        policy = DimPolicy.AUTOMATIC
+    else:
+        policy = DimPolicy.ALL_DYNAMIC
+    if "listed" in number.dim.marks:
+        policy = DimPolicy.LISTED
     dim = _dimension(number.dim, None, number.source, policy, known, symbols, number.value or "")
     return ShapedTensor(number.source, user_name(number.source), number.type, "number", (dim,))
 
@@ -101,7 +111,10 @@ def _dimension(
 ) -> Dimension:
     symbol = known.get(dim.expression)
     kind = _kind(dim, source, symbol)
-    size = value if dim.size is None else str(dim.size)
+    if dim.size is None:
+        size = value
+    else:
+        size = str(dim.size)
     found = Dimension(at, size, kind, policy, stride=dim.stride, ranged=dim.constraint == "range")
     if symbol is not None:
         found = replace(found, low=symbol.low, high=_bound(symbol.high))
@@ -110,7 +123,10 @@ def _dimension(
     if kind in _FREE:
         found = replace(found, conditions=_conditions(symbols, source))
     if kind is DimKind.DUCK:
-        others = symbol.sources if symbol is not None else ()
+        if symbol is not None:
+            others = symbol.sources
+        else:
+            others = ()
         return replace(found, same_as=tuple(user_name(each) for each in others if each != source))
     became = symbols.words(dim.expression)
     if became in (user_name(source), dim.expression):
@@ -219,23 +235,30 @@ def _known_to_torch(symbols: Symbols) -> tuple[ShapedTensor, ...]:
         if not made.source.endswith(_CONTENT):
             # After a break, Dynamo traces a second time and makes all symbols again; the last attempt has the graph.
             found.setdefault(tensor, {})[dim.index] = dim
-    return tuple(
-        ShapedTensor(source, user_name(source), "", "number" if None in dims else "input", tuple(dims.values()))
-        for source, dims in found.items()
-    )
+    tensors = []
+    for source, dims in found.items():
+        role = "number" if None in dims else "input"
+        tensors.append(ShapedTensor(source, user_name(source), "", role, tuple(dims.values())))
+    return tuple(tensors)
 
 
 def _unbacked(raw: Raw, compile_id: str, seen: ShapesSeen | None, symbols: Symbols) -> tuple[Unbacked, ...]:
     """List data-dependent sizes, without those of inputs that the user marked as unbacked."""
-    ranges = {symbol.name: symbol for symbol in seen.symbols} if seen else {}
-    inputs = {dim.expression for tensor in (seen.tensors if seen else ()) for dim in tensor.dims}
+    ranges: dict[str, Symbol] = {}
+    inputs: set[str] = set()
+    if seen:
+        ranges = {symbol.name: symbol for symbol in seen.symbols}
+        inputs = {dim.expression for tensor in seen.tensors for dim in tensor.dims}
     made = dict.fromkeys(each.symbol for each in raw.symbols.get(compile_id, ()) if isinstance(each, UnbackedMade))
     return tuple(_data_size(name, ranges.get(name), symbols) for name in made if name not in inputs)
 
 
 def _data_size(name: str, known: Symbol | None, symbols: Symbols) -> Unbacked:
     at = symbols.origin(name)
-    size = Unbacked(name) if known is None else Unbacked(name, known.low, _bound(known.high))
+    if known is None:
+        size = Unbacked(name)
+    else:
+        size = Unbacked(name, known.low, _bound(known.high))
     if at is None:
         return size
     return replace(size, file=at.file, line=at.line, source=at.source)
@@ -251,7 +274,9 @@ _TRACEBACK = re.compile(r"User (?:Stack \(most recent call last\)|code traceback
 def data_conditions(raw: Raw, compile_id: str) -> tuple[SizeCondition, ...]:
     """Find the conditions in torch's messages about a failed compilation and about breaks."""
     measured = raw.metrics.get(compile_id)
-    texts = [measured.fail_reason] if measured and measured.fail_reason else []
+    texts = []
+    if measured and measured.fail_reason:
+        texts = [measured.fail_reason]
     texts += [reported.text for reported in raw.breaks if reported.id == compile_id]
     found = (_data_condition(raw, text) for text in texts)
     return tuple(dict.fromkeys(each for each in found if each is not None))
@@ -261,7 +286,10 @@ def _data_condition(raw: Raw, text: str) -> SizeCondition | None:
     unknown, traceback = _UNKNOWN.search(text), _TRACEBACK.search(text)
     if unknown is None:
         return None
-    frames = frames_in(traceback["frames"]) if traceback else ()
+    if traceback:
+        frames = frames_in(traceback["frames"])
+    else:
+        frames = ()
     if not frames:
         return SizeCondition(
             unknown["text"], f"Torch needs to know whether {unknown['text']}.", ConditionKind.CONDITION

@@ -59,7 +59,7 @@ def bounds_of(expression: str) -> tuple[str, int | None, int | None] | None:
 
 @lru_cache(maxsize=2000)  # compilations of one function have the same conditions
 def _as_python(expression: str) -> str:
-    if len(expression) > _LONGEST:
+    if len(expression) > _LONGEST:  # nobody reads it, and a damaged log may hold any text
         return expression
     try:
         tree = ast.parse(expression.strip(), mode="eval")
@@ -117,6 +117,7 @@ class Symbols:
 
     def symbol_of(self, source: str) -> str | None:
         """Find the symbol that torch gave to a size, a stride or a number."""
+        # Torch logs an event only where it makes a symbol; a size that shares one is in ctrace's record alone.
         made = (each.symbol for each in self._events if isinstance(each, SymbolMade) and each.source == source)
         return next(made, None) or self._symbol_seen(source)
 
@@ -140,6 +141,7 @@ class Symbols:
         symbol = self.symbol_of(source)
         kept = [each for each in self._kept() if not _CONSTANT.fullmatch(each.expression)]
         found = [each for each in kept if symbol in symbols_in(each.expression)]
+        # Torch evaluates a condition again wherever the code needs it; the first line is the one to change.
         first: dict[str, ConditionMet] = {}
         for each in found:
             first.setdefault(each.expression, each)
@@ -161,12 +163,15 @@ class Symbols:
 
     def _first_sources(self) -> dict[str, str]:
         sources = {each.symbol: each.source for each in self.made()}
-        known = self._seen.symbols if self._seen else ()
-        return sources | {symbol.name: symbol.sources[0] for symbol in known if symbol.sources}
+        if self._seen:
+            sources |= {symbol.name: symbol.sources[0] for symbol in self._seen.symbols if symbol.sources}
+        return sources
 
     def _symbol_seen(self, source: str) -> str | None:
         """Find a symbol in ctrace's record: torch's events lack strides, and all but the first size with a symbol."""
-        for tensor in self._seen.tensors if self._seen else ():
+        if not self._seen:
+            return None
+        for tensor in self._seen.tensors:
             if not source.startswith(f"{tensor.source}."):
                 continue
             for at, dim in enumerate(tensor.dims):
@@ -187,7 +192,9 @@ class Symbols:
     def _is_constant(self, symbol: str) -> bool:
         if any(isinstance(each, SymbolFixed) and each.symbol == symbol for each in self._events):
             return True
-        known = self._seen.symbols if self._seen else ()
+        if not self._seen:
+            return False
+        known = self._seen.symbols
         return any(each.name == symbol and (each.became or "").isdecimal() for each in known)
 
     def _fixed(self, symbol: str, source: str, passed: frozenset[str]) -> FixedSize | None:
@@ -197,13 +204,16 @@ class Symbols:
             return self._constant(event, source)
         passed |= {symbol}
         for equality in self._kept():
+            # Without those passed, two sizes that equal each other would lead to each other for ever.
             others = set(symbols_in(equality.expression)) - passed
             if not others or symbol not in symbols_in(equality.expression) or not equality.expression.startswith("Eq("):
                 continue
             found = next((found for other in sorted(others) if (found := self._fixed(other, source, passed))), None)
             if found is not None:
                 equal = self._condition(equality, source)
-                where = f" (line {equal.frame.line})" if equal.frame else ""
+                where = ""
+                if equal.frame:
+                    where = f" (line {equal.frame.line})"
                 return replace(found, why=f"{equal.condition} must hold{where}. {found.why}")
         return None
 
@@ -217,7 +227,8 @@ class Symbols:
         conditions = [
             each for each in before if isinstance(each, ConditionMet) and event.symbol in symbols_in(each.expression)
         ]
-        kind = _kind((conditions[-1] if conditions else event).asked)
+        decided = conditions[-1] if conditions else event
+        kind = _kind(decided.asked)
         frame = self._frame(event.stack)
         subject = self.names.get(event.symbol, event.symbol)
         condition = f"{subject} == {event.value}"
@@ -270,11 +281,16 @@ def _kind(functions: tuple[str, ...]) -> ConditionKind:
 def _sentence(kind: ConditionKind, frame: Frame | None, subject: str, condition: str, value: str | None) -> str:
     if frame is None:
         return f"Specialized to {value or condition} after tracing, while torch compiled the graph (`{condition}`)."
-    code = f"`{frame.source}`" if frame.source else f"Line {frame.line}"
+    if frame.source:
+        code = f"`{frame.source}`"
+    else:
+        code = f"Line {frame.line}"
     if kind is ConditionKind.NUMBER:
         return f"{code} uses {subject} as a plain number, so torch specialized on {value or condition}."
     if kind is ConditionKind.CONDITION:
-        only = f"; only {value} takes it" if value else ""
+        only = ""
+        if value:
+            only = f"; only {value} takes it"
         return f"The graph contains the branch that {code} takes if {condition}{only}."
     if kind is ConditionKind.CHECK:
         return f"{code} is only valid if {condition}."

@@ -136,6 +136,7 @@ def by_function(session: Session, function: str | None = None) -> tuple[Function
     Raises:
         TargetError: there is no such function.
     """
+    # By Dynamo's number of the code object: two methods may have one name.
     groups = grouped(session.shapes, lambda shaped: shaped.compilation.partition("/")[0])
     names = dict.fromkeys(group[-1].function for group in groups.values())
     if function is not None and function not in names:
@@ -156,6 +157,7 @@ def _sized(tensor: ShapedTensor, group: list[Shaped]) -> SizedTensor:
     history = [(shaped, each) for shaped in group for each in shaped.tensors if each.source == tensor.source]
     dims = []
     for dim in tensor.dims:
+        # What earlier graphs did with it tells whether marking it helps.
         past = [(shaped, one) for shaped, each in history for one in each.dims if one.index == dim.index]
         free = [shaped.compilation for shaped, one in past if one.kind not in _FIXED]
         dims.append(
@@ -246,6 +248,7 @@ def violations(session: Session) -> tuple[str, ...]:
 def _violations(shaped: Shaped) -> Iterator[str]:
     for tensor in shaped.tensors:
         for dim in tensor.dims:
+            # Unknown in a log of torch alone: then the error says that a mark was there.
             if dim.policy not in (DimPolicy.MARKED_DYNAMIC, DimPolicy.MARKED_UNBACKED, DimPolicy.UNKNOWN):
                 continue
             name = dim_name(tensor, dim)
@@ -258,7 +261,9 @@ def _violations(shaped: Shaped) -> Iterator[str]:
 
 
 def _because(dim: Dimension, tensor: ShapedTensor, shaped: Shaped) -> str:
-    causes = (dim.fixed,) if dim.fixed else telling(dim)
+    causes = telling(dim)
+    if dim.fixed:
+        causes = (dim.fixed,)
     reasons = " ".join(f"{_line(each)}{each.why}" for each in causes[:3])
     equal = [
         f"{dim_name(other, one)} ({other.role})"
@@ -266,7 +271,9 @@ def _because(dim: Dimension, tensor: ShapedTensor, shaped: Shaped) -> str:
         for one in other.dims
         if other is not tensor and one.kind is DimKind.STATIC and one.size == dim.size and dim.fixed
     ]
-    also = f" Also static at {dim.size}: {', '.join(equal[:3])}." if equal else ""
+    also = ""
+    if equal:
+        also = f" Also static at {dim.size}: {', '.join(equal[:3])}."
     return f"{reasons}{also}"
 
 

@@ -74,7 +74,9 @@ def _of_tensor(each: SizedTensor, function: FunctionShapes) -> Iterator[Mark]:
         else:
             plain.append(sized.dim.index)
     if plain:
-        dims = plain[0] if len(plain) == 1 else plain
+        dims: int | list[int] = plain
+        if len(plain) == 1:
+            dims = plain[0]
         yield Mark(f"torch._dynamo.mark_dynamic({each.tensor.name}, {dims})", where)
 
 
@@ -112,7 +114,9 @@ def _environment_line(functions: Iterable[FunctionShapes], torch: str) -> list[M
         for each in function.tensors:
             for sized in each.dims:
                 if _varied(sized) and each.tensor.dtype != _UNLISTED and _PASTABLE.fullmatch(each.tensor.source):
-                    at = f":{sized.dim.index}" if by_dimension and sized.dim.index is not None else ""
+                    at = ""
+                    if by_dimension and sized.dim.index is not None:
+                        at = f":{sized.dim.index}"
                     entries[f"{each.tensor.source}{at}"] = None
     if not entries:
         return []
@@ -130,10 +134,14 @@ def _checks(function: FunctionShapes) -> Iterator[Mark]:
 
 def _remarks(each: SizedTensor, function: FunctionShapes) -> Iterator[Mark]:
     for sized in each.dims:
-        dim, line = sized.dim, sized.dim.fixed.line if sized.dim.fixed else None
+        dim, line = sized.dim, None
+        if dim.fixed:
+            line = dim.fixed.line
         name = f"{sized.name} of {function.latest.function}"
         if sized.was_fixed and (sized.one_graph_each or dim.policy is DimPolicy.MARKED_DYNAMIC):
-            place = f"until line {line} changes" if line is not None else "until the code changes"
+            place = "until the code changes"
+            if line is not None:
+                place = f"until line {line} changes"
             yield Mark("", f"Marking {name} dynamic raises ConstraintViolationError {place}.")
         elif sized.was_apart and len(sized.took) > 1 and dim.index is not None and _is_marked_by_name(each, function):
             line_ = f"torch._dynamo.decorators.mark_unbacked({each.tensor.name}, {dim.index})"

@@ -122,7 +122,9 @@ def _part(key: tuple[str, Stage], on: Mapping[str, _Part], everywhere: int) -> C
 def _placed(on: Mapping[str, list[One]]) -> dict[str, dict[Slot, One]]:
     """Match kernels across GPUs by name; match the rest in order by the name without its number."""
     names = [{one.kernel.name for one in kernels} for kernels in on.values()]
-    common = set.intersection(*names) if names else set()
+    common = set()
+    if names:
+        common = set.intersection(*names)
     return {name: _slots(kernels, common) for name, kernels in on.items()}
 
 
@@ -131,7 +133,10 @@ def _slots(kernels: Iterable[One], common: set[str]) -> dict[Slot, One]:
     slots: dict[Slot, One] = {}
     for one in kernels:
         name = one.kernel.name
-        called = name if name in common else f"{_NUMBER.sub('', name)}_*"
+        if name in common:
+            called = name
+        else:
+            called = f"{_NUMBER.sub('', name)}_*"
         slots[called, seen[called]] = one
         seen[called] += 1
     return slots

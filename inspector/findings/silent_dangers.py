@@ -21,9 +21,12 @@ def dangers_of(raw: Raw) -> tuple[Danger, ...]:
     found: dict[tuple[str, str], Danger] = {}
     for danger in map(_named, raw.dangers):
         # Unexplained results are one danger, even if they differ in another way in each call.
-        key = danger.kind, danger.subject if danger.proven else ""
-        known = found.get(key)
-        found[key] = replace(known, calls=known.calls + 1) if known else _advised(danger)
+        subject = danger.subject if danger.proven else ""
+        key = danger.kind, subject
+        if known := found.get(key):
+            found[key] = replace(known, calls=known.calls + 1)
+        else:
+            found[key] = _advised(danger)
     return tuple(found.values())
 
 
@@ -32,9 +35,13 @@ def _named(danger: Danger) -> Danger:
     if not danger.proven:
         return danger
     name = user_name(danger.subject)
-    hook = _HOOK.match(name) if danger.kind == "hook" else None
+    hook = None
+    if danger.kind == "hook":
+        hook = _HOOK.match(name)
     if hook is not None:
-        where = "all modules" if hook[1].startswith("torch.") else hook[1]
+        where = "all modules"
+        if not hook[1].startswith("torch."):
+            where = hook[1]
         name = f"{where} ({hook[2].replace('_', ' ')})"
     return replace(danger, subject=name)
 

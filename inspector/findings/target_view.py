@@ -37,7 +37,7 @@ class Open(Struct, frozen=True):
         """The choices, counted: `2 matmuls may be padded`."""
         number = len(self.choices)
         one, several = _KINDS.get(self.kind, (f"choice of {self.kind}", f"choices of {self.kind}"))
-        return f"{number} {one if number == 1 else several}"
+        return f"{number} {named(number, one, several)}"
 
 
 def target_of(session: Session) -> Gpu | None:
@@ -97,7 +97,9 @@ def _unnamed_sentence(session: Session) -> str:
     if all(each.answer != PUT_ON_CPU for each in session.device_questions):
         return ""
     asks = any(name in each.asked for each in session.device_questions for name in _WHICH_GPU)
-    answered = f" What it asks about the GPU is answered as on {UNNAMED_GPU}." if asks else ""
+    answered = ""
+    if asks:
+        answered = f" What it asks about the GPU is answered as on {UNNAMED_GPU}."
     return (
         f"The program takes a GPU, and there is none: its tensors are on the CPU, and kernels are the CPU's.{answered}"
         f" --target {UNNAMED_GPU} generates a GPU's."
@@ -107,7 +109,9 @@ def _unnamed_sentence(session: Session) -> str:
 def listed(graphs: tuple[Graph, ...]) -> str:
     """Return the names of graphs in a few words: `graphs 0/0, 1/0, 2/0, 3/0 and 2 more`."""
     names = [graph.id for graph in graphs]
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    more = ""
+    if len(names) > 4:
+        more = f" and {len(names) - 4} more"
     return f"{named(len(names), 'graph')} {', '.join(names[:4])}{more}"
 
 

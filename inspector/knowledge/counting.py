@@ -61,6 +61,14 @@ def first_of(names: Sequence[str], most: int) -> str:
     return ", ".join(names)
 
 
+def first_and_more(items: Sequence[object], most: int) -> str:
+    """Join the first items with commas, and say if there are more: `0, 1, 2 and more`."""
+    shown = ", ".join(map(str, items[:most]))
+    if len(items) > most:
+        return f"{shown} and more"
+    return shown
+
+
 def words(text: str) -> frozenset[str]:
     """Return the words of a text."""
     return frozenset(text.split())

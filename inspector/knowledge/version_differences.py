@@ -32,8 +32,12 @@ class VersionDifference(NamedTuple):
     @property
     def range(self) -> str:
         """The releases that have it, in words."""
-        since = f"{self.since[0]}.{self.since[1]}" if self.since else ""
-        until = f"{self.until[0]}.{self.until[1]}" if self.until else ""
+        since = ""
+        if self.since:
+            since = f"{self.since[0]}.{self.since[1]}"
+        until = ""
+        if self.until:
+            until = f"{self.until[0]}.{self.until[1]}"
         if since and until:
             return f"{since} to before {until}"
         if until:

@@ -279,7 +279,9 @@ class _Form(Struct, frozen=True):
 def _form(kind: type[Record]) -> _Form:
     """Return how records of a kind are read; made on first use, since a run has few kinds."""
     header, needs_compilation = header_field(kind)
-    forms = kind.__subclasses__() if kind.__struct_config__.tag_field else []
+    forms = []
+    if kind.__struct_config__.tag_field:
+        forms = kind.__subclasses__()
     # A kind without forms may have a tag of its own, by which a Session tells it from other kinds.
     type_: Any = reduce(or_, forms or [kind])
     return _Form(type_, Decoder(type_).decode, header, needs_compilation)
@@ -318,7 +320,9 @@ def traced(compile_id: str, entry: LogEntry) -> GraphTraced:
     sizes_by_name = Fields(entry.data, entry.kind).maybe_lists("sizes")
     sizes = {intern(name): _shared(tuple(map(str, size))) for name, size in sizes_by_name.items()}
     text = entry.text
-    traced = Printed(GraphStage.DYNAMO, text, sizes, entry.attempt) if text else None
+    traced = None
+    if text:
+        traced = Printed(GraphStage.DYNAMO, text, sizes, entry.attempt)
     return GraphTraced(compile_id, traced)
 
 
@@ -369,7 +373,9 @@ def left_in_log(kind: str) -> Left:
     if _DECODERS.get(kind) is _measured:
         return Left.HEADER
     is_needed = kind in _DECODERS and kind not in _TEXTS
-    return Left.NOT if is_needed else Left.ALL
+    if is_needed:
+        return Left.NOT
+    return Left.ALL
 
 
 def type_of_data(kind: str) -> Any:
@@ -452,7 +458,10 @@ class _Metrics(Struct, frozen=True):
 
 def _measured(entry: LogEntry) -> ev.MetricsMeasured:
     try:
-        data = entry.data if isinstance(entry.data, _Metrics) else convert(entry.data, _Metrics)
+        if isinstance(entry.data, _Metrics):
+            data = entry.data
+        else:
+            data = convert(entry.data, _Metrics)
     except ValidationError as error:
         raise ValueError(str(error)) from None
     backward = data.backward_cumulative_compile_time_us
@@ -498,7 +507,10 @@ def _versions(*texts: str | None) -> dict[str, str]:
 def _reasons(entry: LogEntry) -> ge.RecompileExplained:
     # A bare string when there is one entry, a JSON list when there are several (guards.py:5400, 2.13).
     text = entry.payload
-    reasons = loaded(text) if text.startswith("[\n") else [text]
+    if text.startswith("[\n"):
+        reasons = loaded(text)
+    else:
+        reasons = [text]
     return ge.RecompileExplained(compile_id(entry), tuple(str(reason) for reason in reasons))
 
 
@@ -551,12 +563,17 @@ def _span(entry: LogEntry) -> ev.Event:
 
 def _odd_span(entry: LogEntry) -> ev.Event:
     """Decode one of torch's spans; ignore one whose text is cut short, as in the logs of tests/support/record.py."""
-    text = payload_of(entry.lines).decode("utf-8", "replace") if entry.lines else entry.payload
+    if entry.lines:
+        text = payload_of(entry.lines).decode("utf-8", "replace")
+    else:
+        text = entry.payload
     try:
         data = Fields(loaded(text), "the payload")
         begins = _PHASES.get(data.text("ph"))
         name, at = data.text("name"), data.maybe_number("ts")
-        sweep = None if begins else reported(entry.compile_id, data)
+        sweep = None
+        if not begins:
+            sweep = reported(entry.compile_id, data)
     except (ValueError, KeyError, TypeError, RecursionError):
         return ev.Ignored()
     if begins is None:
@@ -680,8 +697,12 @@ def reported(graph: str | None, data: Fields) -> SweepReported | None:
 def _sweep(graph: str, op: str, facts: Fields) -> TunedOperation:
     stats = Fields(loaded(facts.text("autotune_choices_stats")), "the statistics of autotuning")
     best = _named(stats, "best_kernel", "best_time")
-    triton = _named(stats, "best_triton_kernel", "best_triton_time") if stats.has("best_triton_kernel") else None
-    found = (best,) if triton is None else (best, triton)
+    triton = None
+    if stats.has("best_triton_kernel"):
+        triton = _named(stats, "best_triton_kernel", "best_triton_time")
+    found: tuple[Choice, ...] = (best,)
+    if triton is not None:
+        found = (best, triton)
     shapes = facts.maybe_text("autotune_shape") or ""
     dtypes = (facts.maybe_text("autotune_dtypes") or "").split(", ")
     inputs = tuple(

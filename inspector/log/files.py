@@ -284,7 +284,9 @@ def _gap_in(parts: Iterable[Path]) -> str:
 def rotation_note(parts: tuple[Path, ...]) -> str:
     """Say that the files of a rotated log are read as one, and which are missing."""
     gap = _gap_in(parts)
-    missing = f"; missing between them: {gap}" if gap else ""
+    missing = ""
+    if gap:
+        missing = f"; missing between them: {gap}"
     return f"{parts[-1].name} was rotated: its {len(parts)} files are read as one log{missing}"
 
 

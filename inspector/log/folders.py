@@ -90,7 +90,9 @@ class FolderListing(Struct, frozen=True):
             return ""
         names = [f"{each.path.relative_to(folder)} ({each.why})" for each in self.skipped[:_MOST_SKIPPED]]
         left = len(self.skipped) - len(names)
-        more = f" and {left} more" if left else ""
+        more = ""
+        if left:
+            more = f" and {left} more"
         return f"skipped in {folder}, as it cannot be read: {', '.join(names)}{more}"
 
 
@@ -155,7 +157,9 @@ def whole(log: Path) -> tuple[Path, ...]:
         return ()
     siblings = (each for each in log.parent.iterdir() if name_and_age(each)[0] == stem and _is_file(each))
     found = next((parts for parts in grouped(siblings) if log in parts), ())
-    return found if len(found) > 1 else ()
+    if len(found) > 1:
+        return found
+    return ()
 
 
 def _is_file(path: Path) -> bool:
@@ -235,7 +239,9 @@ def choose(folder: Path, rank: int | None) -> Chosen:
         raise RunError(f"{folder} has no run and no trace log{f'; {skipped}' if skipped else ''}", _HINT)
     ranks = sorted({log.rank for log in logs if log.rank is not None})
     if rank is not None and rank not in ranks:
-        known = f"there are: {_listed(ranks)}" if ranks else "its logs have no rank: leave --rank out, or name one log"
+        known = "its logs have no rank: leave --rank out, or name one log"
+        if ranks:
+            known = f"there are: {_listed(ranks)}"
         raise SelectionError("rank", f"{rank}: {folder} has no log of that rank", known)
     by_rank = rank is not None
     if not by_rank and ranks:
@@ -254,7 +260,9 @@ def _note(
     if len(several) > 1:
         if pieces := pieces_of_one(several):
             return f"{folder} has one log in {len(pieces)} pieces; this is only {name}: {joining(folder, pieces)}"
-        whose = "without a rank" if chosen.rank is None else f"of rank {chosen.rank}"
+        whose = "without a rank"
+        if chosen.rank is not None:
+            whose = f"of rank {chosen.rank}"
         return f"{folder} has {len(several)} logs {whose}; this is the largest, {name}: name another one to read it"
     if len(logs) > 1 and not by_rank:
         todo = f"--rank N reads another, ctrace ranks {folder} compares all"

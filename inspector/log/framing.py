@@ -41,7 +41,9 @@ class TooLong(bytes):
     def why(self) -> str:
         """Say what was not read."""
         found = _EVENT.search(self)
-        what = f"the record of {found[1].decode()!r}" if found else "a line"
+        what = "a line"
+        if found:
+            what = f"the record of {found[1].decode()!r}"
         return f"{what} is longer than {self.most >> 20} MiB and was skipped; CTRACE_MAX_RECORD=1G reads up to 1 GiB"
 
 
@@ -82,7 +84,10 @@ def _skip(read: Callable[[int], bytes], block: bytes, most: int) -> tuple[TooLon
     while True:
         found = _NEXT.search(block)
         is_end = found is not None and found.end() < len(block)
-        end = found.end() if found is not None and is_end else len(block) - block.endswith(b"\n")
+        if found is not None and is_end:
+            end = found.end()
+        else:
+            end = len(block) - block.endswith(b"\n")
         size, lines = size + end, lines + block.count(b"\n", 0, end)
         if is_end:
             return too_long(head, size, lines, most), block[end:]
@@ -108,7 +113,10 @@ def records(piece: bytes) -> Iterator[tuple[int, int, int]]:
     start, size, find = 0, len(piece), piece.find
     if piece[:1] == b"\t":  # payload without a record, at the beginning of a log
         found = _NEXT.search(piece)
-        start = found.end() if found else size
+        if found:
+            start = found.end()
+        else:
+            start = size
         yield 0, 0, start
     for found in _NEXT.finditer(piece, start):
         end = found.end()
@@ -147,7 +155,9 @@ def _without_tabs(raw: bytes, lines: int) -> bytes:
     plain = raw.replace(b"\t", b"")  # twice as fast as replacing two bytes, and right if nothing else has a tab
     if len(raw) - len(plain) != lines + (not is_whole):
         plain = raw[1:].replace(b"\n\t", b"\n")
-    return plain[:-1] if is_whole else plain
+    if is_whole:
+        return plain[:-1]
+    return plain
 
 
 def digest_of(raw: bytes) -> bytes:

@@ -89,7 +89,10 @@ class Headers:
         name = kind.decode("utf-8", "replace")
         if len(self._decoders) >= _MOST_KINDS or name in _CONTEXT or not _KIND.fullmatch(kind):
             return None
-        type_ = Any if self._type_of is None else self._type_of(name)
+        if self._type_of is None:
+            type_ = Any
+        else:
+            type_ = self._type_of(name)
         found = self._decoders[kind] = (name, _typed(name, type_))
         return found
 

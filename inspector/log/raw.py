@@ -116,7 +116,9 @@ def marks_of(columns: MarkColumns) -> Iterator[SpanMarked]:
     """Yield the marks of a log, in its order."""
     rows, texts = iter(array("I", columns.rows)), columns.texts
     for at, thread, name, compilation, begins in zip(array("d", columns.times), rows, rows, rows, rows, strict=True):
-        time = at if at == at else None
+        time = None
+        if at == at:
+            time = at
         yield SpanMarked(texts[thread] or "", texts[name] or "", bool(begins), texts[compilation], None, time)
 
 

@@ -61,7 +61,9 @@ def form_of(kind: str, data: Any, raw: bytes) -> Form | None:
     # An artifact of JSON may be a bare string (`recompile_reasons`, torch 2.13, _dynamo/guards.py:5400).
     is_json = kind == "chromium_event" or (isinstance(data, dict) and data.get("encoding") == "json")
     if is_json and text.lstrip().startswith((b"{", b"[")):
-        return Form.JSON if _is_json(text) else None
+        if not _is_json(text):
+            return None
+        return Form.JSON
     if kind == "chromium_event" or _HALVES.search(text):
         return None
     return Form.TEXT
@@ -215,7 +217,9 @@ def read(
         if is_compressed(path):
             yield from Reader().entries(framed(pieces(whole(file), most)))
             return
-        source = PayloadSource(path, later) if later is not None else None
+        source = None
+        if later is not None:
+            source = PayloadSource(path, later)
         headers = Headers(types if later is not None else None)
         reader = Reader(source=source, headers=headers, progress=progress)
         yield from reader.entries(framed_file(path, file, most))
@@ -246,7 +250,10 @@ def whole(file: BinaryIO) -> Callable[[int], bytes]:
         except Exception as error:
             if not is_unreadable(error):
                 raise
-            what = STOPPED if isinstance(error, UnpackedTooLargeError) else DAMAGED
+            if isinstance(error, UnpackedTooLargeError):
+                what = STOPPED
+            else:
+                what = DAMAGED
             yield (b"" if last == b"\n" else b"\n") + f"{what} ({error})".encode()
 
     return _joining(blocks())

@@ -62,7 +62,9 @@ def _size(name: str) -> int:
     if not text:
         return 0
     found = _SIZE.fullmatch(text.strip())
-    number = int(found[1]) << _UNITS[found[2].upper()] if found else 0
+    number = 0
+    if found:
+        number = int(found[1]) << _UNITS[found[2].upper()]
     if number < _LEAST:
         raise SettingsError(f"{name} is {text!r:.40}, which is no size", f"write it as {name}=512M or {name}=2G")
     return number

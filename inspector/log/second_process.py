@@ -35,7 +35,9 @@ def framed_file(path: Path, file: BinaryIO, most: int) -> Iterator[Piece]:
     Raises:
         OSError: it cannot be read.
     """
-    child = _started(path, most) if _is_worth_it(path) else None
+    child = None
+    if _is_worth_it(path):
+        child = _started(path, most)
     if child is not None:
         try:
             yield from _from(child, file, most)

@@ -15,7 +15,10 @@ _NO_LIMIT = 1 << 60
 
 def cores(system: Path = _SYSTEM) -> int:
     """Count the cores that this process may use, at least one."""
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        count = len(os.sched_getaffinity(0))
+    else:
+        count = os.cpu_count() or 1
     for folder in _groups(system, ""):
         quota, _, period = _text(folder / "cpu.max").partition(" ")
         if quota.isdecimal() and period.isdecimal():

@@ -195,7 +195,9 @@ class WatchedProgram(Forked):
         inherited: Sequence[int] = (),
         observes: bool = False,
     ) -> None:
-        group = os.getpgrp() if has_terminal else 0
+        group = 0
+        if has_terminal:
+            group = os.getpgrp()
         ours, theirs = socket_pair()
         try:
             self._watcher = subprocess.Popen(

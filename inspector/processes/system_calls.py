@@ -418,8 +418,14 @@ class _Listener:
         path = os.fsdecode(text)
         if path.startswith("/"):
             return _normal(path)
-        number = _AT_FDCWD if folder is None else ctypes.c_int(arguments[folder] & 0xFFFFFFFF).value
-        link = f"/proc/{thread}/cwd" if number == _AT_FDCWD else f"/proc/{thread}/fd/{number}"
+        if folder is None:
+            number = _AT_FDCWD
+        else:
+            number = ctypes.c_int(arguments[folder] & 0xFFFFFFFF).value
+        if number == _AT_FDCWD:
+            link = f"/proc/{thread}/cwd"
+        else:
+            link = f"/proc/{thread}/fd/{number}"
         base = os.readlink(link)  # noqa: PTH115 - pathlib takes longer than the whole question
         return _normal(f"{base}/{path}")
 

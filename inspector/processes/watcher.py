@@ -189,7 +189,9 @@ class Watcher:
                 os.setsid()
             self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             if os.getppid() == self._own:  # otherwise the watcher has died already
-                observed = [] if self._observation is None else [f"{OBSERVED}{self._observation.end_of_program()}"]
+                observed = []
+                if self._observation is not None:
+                    observed = [f"{OBSERVED}{self._observation.end_of_program()}"]
                 os.execve(self._command[0], [*self._command, *observed], self._environment)
         except OSError as error:
             os.write(writing, str(error.errno).encode())
@@ -207,9 +209,13 @@ class Watcher:
 
     def _wait(self, seconds: float | None, goes_on: Callable[[], bool]) -> bool:
         """Wait while `goes_on()` is true; return False if the command line closes the socket meanwhile."""
-        until = None if seconds is None else time.monotonic() + seconds
+        until = None
+        if seconds is not None:
+            until = time.monotonic() + seconds
         while self._reap() and goes_on():
-            left = None if until is None else until - time.monotonic()
+            left = None
+            if until is not None:
+                left = until - time.monotonic()
             if left is not None and left <= 0:
                 break
             ready = self._ready([self._line, self._woken], left)
@@ -222,7 +228,9 @@ class Watcher:
 
     def _ready(self, descriptors: list[int], seconds: float | None) -> list[int]:
         """Wait for descriptors to become readable, or for a question of the program, which is handled; return them."""
-        asked = None if self._observation is None else self._observation.descriptor
+        asked = None
+        if self._observation is not None:
+            asked = self._observation.descriptor
         ready, _, _ = select.select(descriptors if asked is None else [*descriptors, asked], [], [], seconds)
         if asked in ready:
             self._observation.serve()
@@ -247,7 +255,9 @@ class Watcher:
             self._wait(LEAVING_SECONDS, lambda: True)
         killed = kill_all(lambda: descendants(os.getpid()), self._reap)
         killed.pop(self._program, None)
-        survived = set(descendants(os.getpid())) if self._reap() else set()
+        survived = set()
+        if self._reap():
+            survived = set(descendants(os.getpid()))
         for pid, name in killed.items():
             self._tell(f"{'survived' if pid in survived else 'killed'} {pid} {name}")
 

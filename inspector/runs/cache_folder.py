@@ -84,7 +84,9 @@ def with_earlier_keys(session: "Session", saving: Saving, store: Store, kind: st
     Returns:
         The session with the comparison.
     """
-    name = saving.run.name if saving.run is not None else "an unsaved run"
+    name = "an unsaved run"
+    if saving.run is not None:
+        name = saving.run.name
     of = f"{kind} {session.target.path} {session.target.name} {' '.join(session.target.args)}"
     path = store.root / FOLDER / _KEYS
     problems = session.problems

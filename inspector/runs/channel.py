@@ -103,7 +103,10 @@ class Channel:
     @property
     def arguments(self) -> tuple[str, ...]:
         """The child's arguments: the file of the request, and the pipe for log data that the disk refuses."""
-        request = str(PIPES / str(self._request.reading)) if self._request is not None else str(self._saved_request)
+        if self._request is not None:
+            request = str(PIPES / str(self._request.reading))
+        else:
+            request = str(self._saved_request)
         if self._spare is None:
             return (request,)
         return (request, str(self._spare.writing))
@@ -111,7 +114,9 @@ class Channel:
     @property
     def inherited(self) -> tuple[int, ...]:
         """The descriptors that the child needs."""
-        request = () if self._request is None else (self._request.reading,)
+        request: tuple[int, ...] = ()
+        if self._request is not None:
+            request = (self._request.reading,)
         if self._spare is None:
             return request
         return (*request, self._spare.writing)

@@ -192,8 +192,14 @@ class ChildProcess(Struct):
 
 def cannot_start(error: Exception) -> SetupError:
     """Return an error that says why the system cannot start a process or thread."""
-    number = error.errno if isinstance(error, OSError) else errno.EAGAIN
-    why = os.strerror(number) if number is not None else str(error)
+    if isinstance(error, OSError):
+        number = error.errno
+    else:
+        number = errno.EAGAIN
+    if number is not None:
+        why = os.strerror(number)
+    else:
+        why = str(error)
     return SetupError(f"the program cannot be started: {why}", _LIMITS.get(number or 0, "see ctrace doctor"))
 
 

@@ -127,7 +127,9 @@ def launch(
     def run_first_that_starts() -> "tuple[Raw, bool]":
         for start in starts:
             with Channel(request, run) as channel, start(channel) as has_started:
-                raw = _followed(channel, watch, observe, meanwhile) if has_started else None
+                raw = None
+                if has_started:
+                    raw = _followed(channel, watch, observe, meanwhile)
                 is_saved = channel.is_saved
             if raw is not None and (start is new_process or not child.wants_restart):
                 return raw, is_saved
@@ -205,7 +207,10 @@ class _Watch:
 
         def interrupted(_number: int, _frame: object) -> None:
             self.interrupts += 1
-            grace = _GRACE_SECONDS if is_in_foreground() else _SIGNALED_SECONDS
+            if is_in_foreground():
+                grace = _GRACE_SECONDS
+            else:
+                grace = _SIGNALED_SECONDS
             self._deadline = time.monotonic() + (grace if self.interrupts == 1 else 0.0)
 
         is_main = threading.current_thread() is threading.main_thread()
@@ -254,12 +259,18 @@ def _failure(status: int, watch: _Watch, raw: "Raw", timeout: float | None, requ
             todo="See the error above; ctrace doctor checks this environment.",
         )
     if is_model and not raw.ended:
-        exit_text = raw.exited.how if raw.exited is not None else f"exit code {status}, without cleaning up"
+        if raw.exited is not None:
+            exit_text = raw.exited.how
+        else:
+            exit_text = f"exit code {status}, without cleaning up"
         return Failure(
             FailurePhase.CRASH, "Exit", f"the model file ended the process: {exit_text}", *_place(raw), todo=_STAY
         )
     if status:
-        exit_text = f"{raw.exited.how}: exit code {status}" if raw.exited is not None else f"exit code {status}"
+        if raw.exited is not None:
+            exit_text = f"{raw.exited.how}: exit code {status}"
+        else:
+            exit_text = f"exit code {status}"
         return Failure(
             FailurePhase.CRASH, "Exit", f"the program ended without cleaning up, with {exit_text}", *_place(raw)
         )
@@ -269,7 +280,9 @@ def _failure(status: int, watch: _Watch, raw: "Raw", timeout: float | None, requ
 def _killed(number: int, raw: "Raw", request: CaptureRequest) -> Failure:
     """Describe the signal that ended the program, with the line if the program sent it."""
     if raw.exited is None:
-        todo = _NO_MEMORY if request.options.fake and number == signal.SIGSEGV else ""
+        todo = ""
+        if request.options.fake and number == signal.SIGSEGV:
+            todo = _NO_MEMORY
         return Failure(FailurePhase.CRASH, _signal_name(number), _crash_message(number), todo=todo)
     message = f"the program killed itself with {raw.exited.how}"
     return Failure(FailurePhase.CRASH, _signal_name(number), message, *_place(raw))

@@ -83,7 +83,9 @@ def _lines(name: str, read: AtHand, known: TargetGpu | None) -> Iterator[str]:
     if left_out:
         yield f"  # torch {read.torch} and the driver do not report: {', '.join(left_out)}"
         yield from (f"  {fact}: {json.dumps(getattr(known, fact))}" for fact in left_out if known is not None)
-    rates = {} if known is None else {"rates": known.rates, "vector_rates": known.vector_rates}
+    rates = {}
+    if known is not None:
+        rates = {"rates": known.rates, "vector_rates": known.vector_rates}
     for fact, table in rates.items():
         yield f"  {fact}: {{{', '.join(f'{key}: {value:g}' for key, value in table.items())}}}"
     if known is None:

@@ -125,7 +125,9 @@ def parse_vary(text: str) -> Vary | InputChoice:
             return Vary(int(what), tuple(_natural(size) for size in values.split(",")))
     except ValueError:
         pass
-    near = difflib.get_close_matches(what, CHOICES, 1) if equals else []
+    near = []
+    if equals:
+        near = difflib.get_close_matches(what, CHOICES, 1)
     if near:
         raise TargetError(f"--vary {text!r}: cannot vary {what!r}", f"did you mean {near[0]}?")
     todo = f'write the dimension and its sizes, as in --vary "0=1,2,8", or one of {", ".join(CHOICES)}'
@@ -176,7 +178,9 @@ def parse_assumption(text: str) -> Assumption:
     if match is None:
         raise TargetError(f"--assume {text}: not a place with values", _TODO)
     values = tuple(_value(each.strip(), text) for each in match["values"].split(","))
-    column = None if match["column"] is None else int(match["column"])
+    column = None
+    if match["column"] is not None:
+        column = int(match["column"])
     return Assumption(match["file"], int(match["line"]), column, values)
 
 

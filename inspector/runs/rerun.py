@@ -34,7 +34,9 @@ def request_of(run: SavedRun) -> CaptureRequest:
 
 def resolved_of(request: CaptureRequest) -> Resolved:
     """Return the target of a request."""
-    path = None if request.path is None else Path(request.path)
+    path = None
+    if request.path is not None:
+        path = Path(request.path)
     if request.kind == "program":
         return ProgramTarget(path, request.module, request.args, request.typed)
     return ModelTarget(path, request.module, request.name)
@@ -42,9 +44,13 @@ def resolved_of(request: CaptureRequest) -> Resolved:
 
 def what_of(request: CaptureRequest) -> str:
     """Return the target of a request in the spelling of the command line."""
-    name = f":{request.name}" if request.name else ""
+    name = ""
+    if request.name:
+        name = f":{request.name}"
     # A folder is a target only as one of transformers.
-    prefix = FOLDER if request.path is not None and holds(Path(request.path).is_dir) else ""
+    prefix = ""
+    if request.path is not None and holds(Path(request.path).is_dir):
+        prefix = FOLDER
     return f"{prefix}{request.path or request.module}{name}"
 
 
@@ -67,7 +73,10 @@ def _outside(request: CaptureRequest) -> str:
     """Return why a target is outside of the project; empty if it is inside."""
     here = Path.cwd()
     top = provenance.project(here)
-    file = _module_file(str(request.module), here) if request.path is None else Path(request.path)
+    if request.path is None:
+        file = _module_file(str(request.module), here)
+    else:
+        file = Path(request.path)
     if file is None:
         return f"there is no module {request.module} in {here}"
     real = file.resolve()
@@ -81,12 +90,16 @@ def _module_file(module: str, folder: Path) -> Path | None:
     places: Sequence[str] = [str(folder)]
     found = None
     for part in module.split("."):
-        found = PathFinder.find_spec(part, places) if places else None
+        found = None
+        if places:
+            found = PathFinder.find_spec(part, places)
         if found is None:
             return None
         places = list(found.submodule_search_locations or ())
     at = found and (found.origin or next(iter(places), None))
-    return Path(at) if at else None
+    if not at:
+        return None
+    return Path(at)
 
 
 def _command(request: CaptureRequest, options: str) -> str:
@@ -97,7 +110,8 @@ def _command(request: CaptureRequest, options: str) -> str:
 
 def _words(options: Options) -> list[str]:
     pairs = [("--input", each) for each in options.inputs] + [("--vary", each) for each in options.vary]
-    pairs += [("--mode", options.mode)] if options.mode else []
+    if options.mode:
+        pairs += [("--mode", options.mode)]
     words = [word for pair in pairs for word in pair]
     if options.train:
         words.append("--train")

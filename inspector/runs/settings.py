@@ -51,7 +51,10 @@ def owned_places(name: str, folder: Path) -> list[str]:
     The entry is a folder or file, relative to `folder`, or an importable package.
     """
     path = (folder / name).absolute()
-    found = [str(path)] if _exists(path) else _package(name)
+    if _exists(path):
+        found = [str(path)]
+    else:
+        found = _package(name)
     return list(dict.fromkeys(spelling for each in found for spelling in (each, str(Path(each).resolve()))))
 
 
@@ -84,7 +87,9 @@ def _table(file: Path) -> dict[str, Any]:
             f"{file} cannot be read: {error}", "correct the file; ctrace reads [tool.ctrace] from it"
         ) from None
     tool = data.get("tool", {})
-    table = tool.get("ctrace", {}) if isinstance(tool, dict) else {}
+    table = {}
+    if isinstance(tool, dict):
+        table = tool.get("ctrace", {})
     if not isinstance(table, dict):
         raise SettingsError(f"{file}: tool.ctrace is not a table", "write it as [tool.ctrace]")
     return table

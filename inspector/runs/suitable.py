@@ -52,7 +52,10 @@ class _Reading:
     def __init__(self, request: CaptureRequest) -> None:
         self._request = request
         path = request.path
-        self._folder = Path.cwd() if path is None else Path(path).resolve().parent
+        if path is None:
+            self._folder = Path.cwd()
+        else:
+            self._folder = Path(path).resolve().parent
         self._imports_torch: dict[Path, bool] = {}
 
     def check(self) -> None:
@@ -62,7 +65,10 @@ class _Reading:
             _DoubtError: the capture may differ in a fork.
         """
         path, module = self._request.path, self._request.module
-        found = self._file(Path(path)) if path is not None else self._module(str(module))
+        if path is not None:
+            found = self._file(Path(path))
+        else:
+            found = self._module(str(module))
         if not found:
             raise _DoubtError(f"{path or module} does not import torch in a plain statement")
 
@@ -160,7 +166,9 @@ def _files(name: str, folder: Path) -> Iterator[Path]:
     """Find the files below a folder that an import of a module would run, without running them."""
     places: Sequence[str] | None = [str(folder)]
     for part in name.split("."):
-        spec = PathFinder.find_spec(part, places) if places else None
+        spec = None
+        if places:
+            spec = PathFinder.find_spec(part, places)
         if spec is None:
             return
         if spec.origin is not None and spec.has_location:
@@ -194,7 +202,9 @@ def _dotted(node: ast.expr) -> list[str]:
             return [name]
         case ast.Attribute(value=value, attr=attr):
             before = _dotted(value)
-            return [*before, attr] if before else []
+            if not before:
+                return []
+            return [*before, attr]
     return []
 
 

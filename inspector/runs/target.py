@@ -92,7 +92,9 @@ def program(path: Path, args: Sequence[str], typed: str | None = None) -> Progra
 
 
 def _unlike(path: Path, typed: str | None) -> str | None:
-    return None if typed == str(path) else typed
+    if typed == str(path):
+        return None
+    return typed
 
 
 def _is_archive(path: Path) -> bool:
@@ -141,9 +143,14 @@ def _no_such_file(path: Path) -> TargetError:
         if any(holds(partial(is_log, each)) for each in path.glob("*.log*")):
             return _is_no_model(f"{path} is a folder with logs of torch")
         return TargetError(f"{path} is a folder", "name a file, such as model.py, or a module as pkg.mod:name")
-    folder = path.parent if holds(path.parent.is_dir) else Path()
+    if holds(path.parent.is_dir):
+        folder = path.parent
+    else:
+        folder = Path()
     near = nearest(path.name, (entry.name for entry in folder.glob("*.py")))
-    todo = f"did you mean {folder / near}?" if near else "name a Python file, file.py:name or package.module:name"
+    todo = "name a Python file, file.py:name or package.module:name"
+    if near:
+        todo = f"did you mean {folder / near}?"
     return TargetError(f"there is no file {path}", todo)
 
 
@@ -166,7 +173,10 @@ def _parse(path: Path) -> ast.Module:
         if is_log(path):
             raise _is_no_model(f"{path} is a log of torch") from None
         line = getattr(error, "lineno", None)
-        where = f"{path}, line {line}" if line else str(path)
+        if line:
+            where = f"{path}, line {line}"
+        else:
+            where = str(path)
         raise TargetError(
             f"{where}: {getattr(error, 'msg', error)}", "correct the file; Python cannot read it"
         ) from None

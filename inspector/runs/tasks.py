@@ -68,7 +68,9 @@ def run_task(
     with scratch() as folder:
         asked, answer = folder / "request.json", folder / "result.json"
         write_text(asked, json.dumps(to_builtins(request)))
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None
+        if timeout is not None:
+            deadline = time.monotonic() + timeout
         inherited = {**os.environ, **(environment or {})}
 
         def status_at_end() -> int:
@@ -82,7 +84,9 @@ def run_task(
         words = str(asked), str(answer)
         if loads is not None:
             with child.forked(loads, words, inherited, (output, output), (), module) as has_started:
-                status = status_at_end() if has_started else 0
+                status = 0
+                if has_started:
+                    status = status_at_end()
             if has_started and not child.wants_restart:
                 return _read(answer, status, result)
         command = python(module, *words, interpreter=child.interpreter)
@@ -104,7 +108,12 @@ def _read(answer: Path, status: int, result: type[_T]) -> _T:
             raise (TargetError if failed.is_target else TaskError)(failed.what, failed.todo)
         return typed(result, data, "the result")
     except (OSError, ValueError) as error:
-        how = f"signal {-status}" if status < 0 else f"exit code {status}"
-        why = "" if isinstance(error, FileNotFoundError) else f"; its result cannot be read: {error}"
+        if status < 0:
+            how = f"signal {-status}"
+        else:
+            how = f"exit code {status}"
+        why = ""
+        if not isinstance(error, FileNotFoundError):
+            why = f"; its result cannot be read: {error}"
         what = f"the process ended with {how} before it wrote a result{why}"
         raise TaskError(what, "see its output above") from None

@@ -166,7 +166,9 @@ def _graphs_and_counters(raw: Raw) -> Iterator[str]:
     A graph has an entry but no count if its attempt restarted after the backend got the graph, or if the program
     cleared the counters later.
     """
-    counted = raw.counted.stats.get("unique_graphs") if raw.counted else None
+    counted = None
+    if raw.counted:
+        counted = raw.counted.stats.get("unique_graphs")
     if counted is None:
         return
     made = [graph for each in raw.graphs.values() for graph in each]

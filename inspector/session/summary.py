@@ -73,7 +73,8 @@ def first_lines(session: Session) -> tuple[str, ...]:
     lines = [_evidence(each.what, each.unknown) for each in session.cut_off[:_MOST]]
     lines += [_evidence(each.what) for each in _doubts(session)[:_MOST]]
     left = len(session.cut_off[_MOST:]) + len(_doubts(session)[_MOST:])
-    lines += [f"And {left} more, in the JSON report."] if left > 0 else []
+    if left > 0:
+        lines += [f"And {left} more, in the JSON report."]
     lines += _scenarios(session)
     if session.is_endless:
         lines.append(_evidence(NO_END_MARK))
@@ -120,7 +121,7 @@ def _scenarios(session: Session) -> list[str]:
 
 
 def _named(names: list[str]) -> str:
-    return f"{'scenario' if len(names) == 1 else 'scenarios'} {', '.join(names)}"
+    return f"{named(len(names), 'scenario')} {', '.join(names)}"
 
 
 LeftOut = Literal["kernels", "fusion", "attention", "backward graphs", "sizes that Inductor specializes"]
@@ -199,7 +200,9 @@ def fast_sentence() -> str:
 def guard_count(session: Session) -> int | None:
     """Sum up the guards of all compilations; return None if the log has no counts."""
     counts = [compilation.guards for compilation in session.compilations if compilation.guards is not None]
-    return sum(counts) if counts else None
+    if not counts:
+        return None
+    return sum(counts)
 
 
 def sentence(session: Session) -> str:
@@ -223,7 +226,9 @@ def _exited(session: Session) -> str:
     """If the program ended its own process, say up to where the run is recorded."""
     if not session.exited:
         return ""
-    last = f"compilation {session.compilations[-1].id}" if session.compilations else "it started"
+    last = "it started"
+    if session.compilations:
+        last = f"compilation {session.compilations[-1].id}"
     return f" The program ended itself with {session.exited}, so nothing after {last} is recorded."
 
 
@@ -231,13 +236,17 @@ def _why_incomplete(session: Session) -> str:
     """Say what cut the run off, and what the log shows until then, without a verdict."""
     failure = session.failure
     if failure is not None:
-        why = "The run was interrupted" if failure.phase is FailurePhase.INTERRUPT else _capitalized(failure.message)
+        why = "The run was interrupted"
+        if failure.phase is not FailurePhase.INTERRUPT:
+            why = _capitalized(failure.message)
     elif session.stopped is not None:
         why = "A call stopped for lack of a value"
     else:
         why = "The log is incomplete"
     under_way = being_compiled(session)
-    during = f" while {', '.join(under_way[:3])} was compiling" if under_way and failure is not None else ""
+    during = ""
+    if under_way and failure is not None:
+        during = f" while {', '.join(under_way[:3])} was compiling"
     graphs = count(len(session.graphs), "graph")
     return f"{why}{during}, so there is no verdict on the whole run. Seen until then: {graphs}, {_found(session)}."
 
@@ -255,7 +264,9 @@ def _whole(session: Session) -> str:
     """Say that no graph breaks, and whether ops run outside of graphs, such as those around a compiled function."""
     graphs = count(len(session.graphs), "graph")
     ops, compiled = session.coverage.ops or 0, session.coverage.compiled
-    left = 0 if compiled is None else ops - compiled
+    left = 0
+    if compiled is not None:
+        left = ops - compiled
     if later := hits_limit_later(session):
         return f"Fully compiled at first: {graphs}, no graph breaks.{later}"
     if not left:
@@ -276,7 +287,10 @@ def _part(session: Session) -> str:
     ops, compiled = session.coverage.ops, session.coverage.compiled
     if ops is None or compiled is None:
         return "Partly compiled"
-    return f"{compiled} of {ops} {named(ops, 'op')} compiled ({100 * compiled // ops if ops else 0}%)"
+    percent = 0
+    if ops:
+        percent = 100 * compiled // ops
+    return f"{compiled} of {ops} {named(ops, 'op')} compiled ({percent}%)"
 
 
 def _worst(session: Session) -> str:
@@ -287,9 +301,12 @@ def _worst(session: Session) -> str:
     worst, ops = found[0], found[0].cost.ops
     if found[1].cost.ops == ops:
         return ""
-    what = f"`{worst.at.expression}`" if worst.at.expression else f"Line {worst.at.line}"
+    if worst.at.expression:
+        what = f"`{worst.at.expression}`"
+    else:
+        what = f"Line {worst.at.line}"
     where = f"{PurePath(worst.at.file).name}:{worst.at.line}"
-    return f" {what} ({where}) costs most: {count(ops, 'op')} {'runs' if ops == 1 else 'run'} eagerly."
+    return f" {what} ({where}) costs most: {count(ops, 'op')} {named(ops, 'runs', 'run')} eagerly."
 
 
 def _wrong(session: Session) -> str:
@@ -304,9 +321,10 @@ def _wrong(session: Session) -> str:
 def _line_of(answer: AttentionGroup) -> str:
     """Return the line of an attention that the user should change."""
     lines = (answer.attention.why and answer.attention.why.lines) or answer.attention.lines
-    file, _, line = (lines[0] if lines else "").rpartition(":")
-    if file:
-        return f"{PurePath(file).name}:{line}"
+    if lines:
+        file, _, line = lines[0].rpartition(":")
+        if file:
+            return f"{PurePath(file).name}:{line}"
     return "an unknown line"
 
 
@@ -317,7 +335,8 @@ def _why_partial(session: Session) -> str:
     if disabled:
         parts.append(count(disabled, "disabled call"))
     if session.skips:
-        parts.append(f"{count(len(session.skips), 'function')} {'runs' if len(session.skips) == 1 else 'run'} eagerly")
+        skips = len(session.skips)
+        parts.append(f"{count(skips, 'function')} {named(skips, 'runs', 'run')} eagerly")
     if session.limit.hit:
         parts.append("the recompile limit was hit, so later calls run eagerly")
     before, comma = ", ".join(parts[:-1]), "," if len(parts) > 2 else ""
@@ -331,7 +350,7 @@ def _split(session: Session, breaks: int) -> list[str]:
     graphs = count(len(session.graphs), "graph")
     is_model, found = bool(session.scenarios), count(breaks, "graph break")
     if breaks and is_model and len(session.graphs) > 1 and not session.recompiles:
-        return [f"{found} {'splits' if breaks == 1 else 'split'} the model into {graphs}"]
+        return [f"{found} {named(breaks, 'splits', 'split')} the model into {graphs}"]
     if breaks:
         return [found, graphs]
     return [graphs]
@@ -341,7 +360,10 @@ def _why_nothing(session: Session) -> str:
     if session.skips:
         skip = session.skips[0]
         whole = "all of " if skip.outcome == "runs eagerly" else ""
-        return f"{whole}{skip.function} {skip.outcome}. {skip.reason if skip.break_index is None else ''}".rstrip()
+        text = f"{whole}{skip.function} {skip.outcome}."
+        if skip.break_index is None and skip.reason:  # a break has its own line, with its reason
+            text += f" {skip.reason}"
+        return text.rstrip()
     if session.compilations:
         return "the compiled code contains no tensor operations."
     off = session.environment.switched_off
@@ -398,7 +420,11 @@ def next_steps(session: Session) -> tuple[str, ...]:
     steps += [group.fix for group in groups(session) if not group.expected or session.limit.hit]
     steps += [f"{_line_of(each)}: {each.fix}" for each in unfused(session) if each.can_be_fixed]
     if session.cut_off:
-        steps.insert(0, _cut_step(session) if session.stopped is None else session.stopped.todo)
+        if session.stopped is None:
+            first = _cut_step(session)
+        else:
+            first = session.stopped.todo
+        steps.insert(0, first)
     if not steps and session.verdict is Verdict.COMPILED and is_whole(session):
         steps.append(_healthy_step(session))
     if not steps and session.verdict is Verdict.NOT_COMPILED and session.coverage.ops == 0 and is_whole(session):

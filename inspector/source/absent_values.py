@@ -64,7 +64,10 @@ def absent_values(before: str, after: str) -> tuple[str, ...]:
     for function in ast.walk(new):
         if isinstance(function, FUNCTIONS) and _has(function, changed):
             old = next((each for each in facts.functions if each.name == function.name and _has(each, lines)), None)
-            known = _always_read(_on(old.body, lines)) if old is not None else set()
+            # What the old lines read in each call was there; the question is only about what is read in more calls.
+            known = set()
+            if old is not None:
+                known = _always_read(_on(old.body, lines))
             known |= there
             statements = _on(function.body, changed)
             bound = certain_names(function.body, changed, facts.has_elements) | _bound_by(statements)
@@ -72,7 +75,9 @@ def absent_values(before: str, after: str) -> tuple[str, ...]:
             for node, statement in _reads(statements):
                 text = ast.unparse(node)
                 facts.held = held_at(function.body, (statement.lineno,))
-                line = facts.absent(node, old or function, 0) if text not in known else 0
+                line = 0
+                if text not in known:
+                    line = facts.absent(node, old or function, 0)
                 if not line and isinstance(node, ast.Name) and old is not None and node.id not in bound:
                     line = facts.unbound(node.id, old)
                 if line:
@@ -111,7 +116,7 @@ def _reads(body: Iterable[ast.stmt]) -> Iterator[tuple[ast.expr, ast.stmt]]:
         for each in own:
             match each:
                 case ast.Attribute(value=value) if id(each) in methods and not is_self(value):
-                    continue  # a method of what is read
+                    continue  # a method of what is read, which is asked about itself
                 case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()):
                     yield each, statement
                 case ast.Subscript(slice=ast.Constant(value=str()), ctx=ast.Load()):
@@ -156,7 +161,10 @@ def _always_read(body: list[ast.stmt]) -> set[str]:
             case ast.If(test=test, body=yes, orelse=no):
                 returns = isinstance(yes[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
                 rest = body[index + 1 :]
-                other = [*no, *rest] if returns else no
+                if returns:
+                    other = [*no, *rest]
+                else:
+                    other = no
                 found |= _eager(test) | (_always_read(yes) & _always_read(other))
                 if returns:
                     return found
@@ -180,13 +188,26 @@ def _eager(node: ast.AST) -> set[str]:
             return _eager(first)
         case _ if isinstance(node, _LAZY):
             return set()
-    found = {ast.unparse(node)} if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) else set()
+    found = set()
+    if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+        found = {ast.unparse(node)}
     for below in ast.iter_child_nodes(node):
         found |= _eager(below)
     return found
 
 
 # What may be None
+
+
+def _by_keyword(call: ast.Call, given: ast.arg) -> Iterator[ast.expr]:
+    """Yield what a call passes for a parameter by its name, or in `**options` as `options['name']`."""
+    named = keyword_of(call, given.arg)
+    if named is not None:
+        yield named
+    elif given.annotation is None:
+        for mapping in (each.value for each in call.keywords if each.arg is None):
+            item = ast.Subscript(mapping, ast.Constant(given.arg), ast.Load())
+            yield ast.copy_location(item, mapping)
 
 
 class _File:
@@ -232,6 +253,7 @@ class _File:
 
     def absent(self, node: ast.expr | None, function: ast.AST, depth: int) -> int:
         """Return the line that says how an expression may be None or missing; 0: none is in sight."""
+        # Names may lead to each other in circles.
         if depth > _DEEPEST or node is None:
             return 0
         match node:
@@ -272,9 +294,15 @@ class _File:
 
     def _of_thread(self, holder: ast.expr) -> int:
         """Return the line that makes an object whose attributes only the thread has that sets them: `local()`."""
-        values = self._tables.get(holder.id, []) if isinstance(holder, ast.Name) else self._made_of(holder)
+        values: Iterable[ast.expr]
+        if isinstance(holder, ast.Name):
+            values = self._tables.get(holder.id, [])
+        else:
+            values = self._made_of(holder)
         made = [each for each in values if isinstance(each, ast.Call) and ast.unparse(each.func) in _OF_THREADS]
-        return made[0].lineno if made else 0
+        if not made:
+            return 0
+        return made[0].lineno
 
     def _of_gone(self, holder: ast.expr, function: ast.AST) -> int:
         """Return the line that makes the weak reference through which an object is read: it may be gone."""
@@ -299,6 +327,7 @@ class _File:
         parts = [self._part(name, each, depth) for each in ast.walk(function) if isinstance(each, ast.Assign)]
         parts += [self._element(name, each, function, depth) for each in self._loops if _is_below(each, function)]
         line = max((*(self.absent(each, function, depth + 1) for each in values), *parts), default=0)
+        # A name that the function binds is its own, whatever an outer one is.
         if line or values or any(parts) or _binds(function, name):
             return line
         outer = [each for each in self.functions if each is not function and _is_below(function, each)]
@@ -313,12 +342,16 @@ class _File:
                 positions = [at for at, each in enumerate(targets) if isinstance(each, ast.Name) and each.id == name]
             case _:
                 return 0
-        return self._returned_part(called, positions[0], depth) if positions else 0
+        if not positions:
+            return 0
+        return self._returned_part(called, positions[0], depth)
 
     def _returned_part(self, called: ast.expr, at: int, depth: int) -> int:
         """Return how a part of what a function of the file returns may be None."""
         for each in self.functions:
-            for one in ast.walk(each) if each.name == last_name(called) else ():
+            if each.name != last_name(called):
+                continue
+            for one in ast.walk(each):
                 match one:
                     case ast.Return(value=ast.Tuple(elts=elts)) if len(elts) > at >= 0:
                         line = self.absent(elts[at], each, depth + 1)
@@ -351,12 +384,17 @@ class _File:
         binding = list(binding_statements(function.body, name))
         if binding and not any(map(_is_global(name), ast.walk(function))):
             shown = [held_at(function.body, (each.lineno,)).tests for each in binding]
+            # Bound under a test that holds here, too: `if self.training: noise = ...`, and the same test again.
             is_shown = any(bool(tests) and {*tests} <= {*self.held.tests} for tests in shown)
-            return 0 if is_shown else binding[0].lineno
+            if is_shown:
+                return 0
+            return binding[0].lineno
         for each in outer[::-1]:
             binding = list(binding_statements(each.body, name))
             if binding:
-                return 0 if name in certain_names(each.body, (), self.has_elements) else binding[0].lineno
+                if name in certain_names(each.body, (), self.has_elements):
+                    return 0
+                return binding[0].lineno
         return self._unbound_global(name)
 
     def has_elements(self, source: ast.expr) -> bool:
@@ -374,9 +412,8 @@ class _File:
     def _unbound_global(self, name: str) -> int:
         """Return a line that gives the file a name, where its load may do without, or a call of a function does it."""
         body = self.tree.body
-        if name in certain_names(body, ()) or any(
-            alias.name == "*" for each in body if isinstance(each, ast.ImportFrom) for alias in each.names
-        ):
+        imported = [alias.name for each in body if isinstance(each, ast.ImportFrom) for alias in each.names]
+        if "*" in imported or name in certain_names(body, ()):  # with `import *`, any name may be there
             return 0
         setting = [each.lineno for each in binding_statements(body, name)]
         setting += [
@@ -385,7 +422,9 @@ class _File:
             if any(map(_is_global(name), ast.walk(one)))
             for each in binding_statements(one.body, name)
         ]
-        return setting[0] if setting else 0
+        if not setting:
+            return 0
+        return setting[0]
 
     def global_values(self, name: str) -> list[ast.expr]:
         """Return what the file itself assigns to a name."""
@@ -429,10 +468,15 @@ class _File:
         """
         owner = self._owners.get(id(function))
         is_constructor = owner is not None and function.name == "__init__"
-        made = family(self._classes.values(), [owner.name]) if owner is not None and is_constructor else {function.name}
+        if owner is not None and is_constructor:
+            made = family(self._classes.values(), [owner.name])
+        else:
+            made = {function.name}
         positions = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
         is_bound = owner is not None and "staticmethod" not in map(last_name, function.decorator_list)
-        position = positions.index(given.arg) - is_bound if given.arg in positions else -1
+        position = -1
+        if given.arg in positions:
+            position = positions.index(given.arg) - is_bound
         for call in self._calls:
             passed = list(call.args)
             if last_name(call.func) == "partial" and passed:
@@ -443,13 +487,9 @@ class _File:
                 name = getattr(self._owners.get(id(self._around(call))), "name", name)
             is_super = name == "__init__" and owner is not None
             if name in made or is_super:
-                named = keyword_of(call, given.arg)
-                yield from passed[position : position + 1] if position >= 0 else ()
-                yield from [named] if named is not None else ()
-                for each in call.keywords if named is None and given.annotation is None else ():
-                    if each.arg is None:
-                        item = ast.Subscript(each.value, ast.Constant(given.arg), ast.Load())
-                        yield ast.copy_location(item, each.value)
+                if position >= 0:
+                    yield from passed[position : position + 1]
+                yield from _by_keyword(call, given)
 
     def _own(self, name: str, depth: int) -> int:
         """Return how an attribute of self may be None, in the classes that share its object."""
@@ -468,17 +508,16 @@ class _File:
                 return default.lineno
             if kind is not None and _is_optional(kind):
                 return kind.lineno
-        return (
+        line = (
             self._uncertain((*self._touched, *self._decorated), name)
             or self._filled_later(name)
             or self._of_another(name)
             or self._elsewhere(name, [owner for _, owner in values])
-            or (
-                0
-                if values or fields or any(name == each.name for each in self.functions)
-                else self._made_up(self._related)
-            )
         )
+        is_known = values or fields or any(name == each.name for each in self.functions)
+        if line or is_known:
+            return line
+        return self._made_up(self._related)  # nothing in the file sets it: `__getattr__` may answer
 
     def _uncertain(self, names: Iterable[str], name: str) -> int:
         """Return a line that sets an attribute of some classes, where not each way through their constructor does."""
@@ -491,7 +530,9 @@ class _File:
     def _filled_later(self, name: str) -> int:
         """Return the line that makes a container without elements, as before `fit`, where no constructor fills it."""
         empty = [value for value, _ in self._attributes.get(name, []) if _is_without_elements(value)]
-        return empty[0].lineno if empty and not any(map(_fills(name), self._of_constructors())) else 0
+        if empty and not any(map(_fills(name), self._of_constructors())):
+            return empty[0].lineno
+        return 0
 
     def _of_constructors(self) -> Iterator[ast.AST]:
         """Yield the nodes of constructors and of the functions that they call."""
@@ -511,7 +552,9 @@ class _File:
                 having.append(each)
             elif all(base in self._classes for base in _bases(above, self._classes)):
                 lacking.append(each)
-        return self._classes[lacking[0]].lineno if having and lacking else 0
+        if having and lacking:
+            return self._classes[lacking[0]].lineno
+        return 0
 
     def _made_of(self, holder: ast.expr, function: ast.AST | None = None) -> list[ast.Call]:
         """Return the calls that make what an attribute of self holds, or one of the layers in it."""
@@ -529,6 +572,7 @@ class _File:
                     values += [call for each in held if not isinstance(each, ast.Name) for call in self._made_of(each)]
             case _:
                 return []
+        # A function of the file that makes a layer stands for the layers that it returns.
         calls = [each for each in values if isinstance(each, ast.Call)]
         made = {last_name(each.func) for each in calls}
         return calls + [call for each in self.functions if each.name in made for call in _returned_calls(each)]
@@ -537,7 +581,10 @@ class _File:
         """Return what makes the elements of a container in an attribute: `nn.ModuleList(nn.Linear(8, 8) for ...)`."""
         found: list[ast.expr] = []
         for value, _ in self._attributes.get(name, []):
-            for each in value.args if isinstance(value, ast.Call) else (value,):
+            parts = [value]
+            if isinstance(value, ast.Call):  # such as nn.ModuleList
+                parts = value.args
+            for each in parts:
                 match each:
                     case ast.ListComp(elt=made) | ast.GeneratorExp(elt=made) | ast.DictComp(value=made):
                         found.append(made)
@@ -548,7 +595,8 @@ class _File:
         for call in self._calls:
             match call.func:
                 case ast.Attribute(value=ast.Attribute(value=owner, attr=held), attr="append" | "insert"):
-                    found += call.args[-1:] if held == name and is_self(owner) else []
+                    if held == name and is_self(owner):
+                        found += call.args[-1:]
         return found
 
     def _of_loaded(self, holder: ast.expr, name: str, function: ast.AST) -> int:
@@ -567,6 +615,7 @@ class _File:
             return chosen
         for call in self._made_of(holder, function):
             for each in call.keywords:
+                # `bias=False` is the author's own choice, who knows; `bias=bias` is the caller's.
                 is_chosen = not isinstance(each.value, ast.Constant) or each.value.value is None
                 if is_chosen and (each.arg is None or each.arg in options):
                     return call.lineno
@@ -635,11 +684,12 @@ class _File:
         made = {last_name(call.func) for call in self._made_of(holder)}
         owners = [owner for _, owner in values if owner]
         line = line or self._uncertain((each for each in owners if each in made or not made), name)
-        line = line or (self._set_from_outside(name) if made else 0)
+        if made and not line:
+            line = self._set_from_outside(name)
         is_known = values or any(_body_values(cls, name) for cls in self._classes.values())
-        return line or (
-            0 if is_known or name in TENSOR_ATTRIBUTES else self._made_up(set(self._classes) - self._related)
-        )
+        if line or is_known or name in TENSOR_ATTRIBUTES:
+            return line
+        return self._made_up(set(self._classes) - self._related)
 
     def _set_from_outside(self, name: str) -> int:
         """Return a line by which a method or a function gives an object of another class an attribute.
@@ -650,7 +700,10 @@ class _File:
             return 0
         lines = []
         for function in (None, *self.functions):
-            body = self.tree.body if function is None else function.body
+            if function is None:
+                body = self.tree.body
+            else:
+                body = function.body
             for statement in _plain_statements(body):
                 for holder, found, value in _set_in(statement):
                     if found != name:
@@ -675,8 +728,13 @@ class _File:
 
     def _stored(self, value: ast.expr, depth: int) -> int:
         holder = next((each for each in self.functions if any(below is value for below in ast.walk(each))), None)
+        line = self.absent(value, holder or value, depth + 1)
+        if line:
+            return line
         is_empty = _is_empty(value) or (isinstance(holder, FUNCTIONS) and _is_empty_by_default(value, holder))
-        return self.absent(value, holder or value, depth + 1) or (value.lineno if is_empty else 0)
+        if is_empty:
+            return value.lineno
+        return 0
 
     def _made_up(self, names: Collection[str]) -> int:
         """Return the line where one of some classes makes attributes up."""
@@ -703,6 +761,7 @@ class _File:
                 return self.absent(default, function, depth + 1)
         name = last_name(call.func)
         for each in self.functions:
+            # Any layer has a `forward`: which one is called, its name does not say.
             if each.name == name and name != "forward":
                 line = self._returned(each, depth)
                 if line:
@@ -717,12 +776,16 @@ class _File:
             line = self.absent(each.value, function, depth + 1)
             if line:
                 return line
-        if not any(each.value is not None for each in returned) or any(
-            isinstance(each, ast.Yield | ast.YieldFrom) for each in every
-        ):
+        # A function without values is called for what it does, and a generator returns one in any case.
+        returns_values = any(each.value is not None for each in returned)
+        if not returns_values or any(isinstance(each, ast.Yield | ast.YieldFrom) for each in every):
             return 0
         bare = [each.lineno for each in returned if each.value is None]
-        return max(bare, default=0) or (function.lineno if _falls_through(function.body) else 0)
+        if bare:
+            return max(bare)
+        if _falls_through(function.body):
+            return function.lineno
+        return 0
 
 
 _LOADING = frozenset(
@@ -768,7 +831,10 @@ class _Loaded:
         if isinstance(function, FUNCTIONS):
             others = function.args.kwarg
             if others is not None and others.arg == name:
-                return function.lineno if depth else 0  # the fields of an object that is made of them
+                # the fields of an object that is made of them
+                if not depth:
+                    return 0
+                return function.lineno
             for given in _parameters(function):
                 if given.arg == name:
                     passed = self._file.passed_for(given, function)
@@ -1089,7 +1155,9 @@ def _takes_item(node: ast.AST) -> bool:
 
 def _is_optional(annotation: ast.expr) -> bool:
     """Whether an annotation says `Optional`, or None beside another type."""
-    text = annotation.value if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str) else None
+    text = None
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        text = annotation.value
     if text is not None:
         return "None" in text or "Optional" in text
     return any(

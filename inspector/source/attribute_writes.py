@@ -148,10 +148,17 @@ def _written(statement: ast.stmt, optional: Collection[str] = ()) -> Iterator[At
         case ast.AnnAssign(target=target, value=ast.expr()):
             yield from _to(target, removes=is_none(value))
         case ast.With(items=items) | ast.AsyncWith(items=items):
-            for item in items:
-                yield from _to(item.optional_vars) if item.optional_vars is not None else ()
+            for name in (item.optional_vars for item in items if item.optional_vars is not None):
+                yield from _to(name)
+    yield from _written_by_calls(statement)
+
+
+def _written_by_calls(statement: ast.stmt) -> Iterator[AttributeWrite]:
+    """Yield the attributes that the calls in a statement write, without the statements inside of it."""
     for child in ast.iter_child_nodes(statement):
-        for each in ast.walk(child) if isinstance(child, ast.expr | ast.withitem) else ():
+        if not isinstance(child, ast.expr | ast.withitem):
+            continue
+        for each in ast.walk(child):
             # `x.add(1)` is new where its value is used, and changes a set where it is not.
             if isinstance(each, ast.Call) and (last_name(each.func) != "add" or isinstance(statement, ast.Expr)):
                 yield from _called(each)
@@ -207,8 +214,7 @@ def _called(call: ast.Call) -> Iterator[AttributeWrite]:
         if keyword.arg == "out":
             yield from _inside(keyword.value)
     name = last_name(call.func)
-    first = call.args[0] if call.args else None
-    second = call.args[1] if len(call.args) > 1 else None
+    first, second, third = (*call.args, None, None, None)[:3]
     is_method = isinstance(call.func, ast.Attribute)
     if name in _REGISTERING and isinstance(call.func, ast.Attribute):
         holder, key = call.func.value, first or keyword_of(call, "name")
@@ -226,8 +232,7 @@ def _called(call: ast.Call) -> Iterator[AttributeWrite]:
     elif name in _RENEWING and first is not None:
         key = second or keyword_of(call, "name") or keyword_of(call, "tensor_name")
         if key is not None or name in ("setattr", "delattr"):
-            value = call.args[2] if len(call.args) > 2 else None
-            removes = name == "delattr" or is_none(value)
+            removes = name == "delattr" or is_none(third)
             yield AttributeWrite(_text(key), is_self(first), removes=removes)
         else:
             yield AttributeWrite("weight", is_own=False)

@@ -102,7 +102,10 @@ def _called(
         "torch.special",
         "torch.linalg",
     )
-    operands = args if is_function else [held]
+    if is_function:
+        operands = args
+    else:
+        operands = [held]
     if name in ("to", "type_as", "half", "bfloat16", "float", "double", "type"):
         return ""  # its dtype is as written
     if name in _REDUCING and len(args) + len(node.keywords) <= is_function:

@@ -121,7 +121,8 @@ def _of_body(cls: ast.ClassDef) -> set[str]:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 found.add(name)
             case ast.AnnAssign(target=ast.Name(id=name), value=value):
-                found |= {name} if value is not None or not is_made else set()
+                if value is not None or not is_made:
+                    found |= {name}
             case ast.Assign(targets=targets):
                 found |= {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
     return found
@@ -138,8 +139,11 @@ class _Reading(Struct, frozen=True):
         """Return what each way through a method sets."""
         ends: list[set[str]] = []
         last = self._through(method.body, set(), ends, seen)  # type: ignore[attr-defined]
-        ends += [last] if last is not None else []
-        return set.intersection(*ends) if ends else set()
+        if last is not None:
+            ends += [last]
+        if not ends:
+            return set()
+        return set.intersection(*ends)
 
     def _through(
         self, body: list[ast.stmt], known: set[str], ends: list[set[str]], seen: tuple[str, ...]
@@ -170,24 +174,32 @@ class _Reading(Struct, frozen=True):
                 return _both(self._through(yes, known, ends, seen), self._through(no, known, ends, seen))
             case ast.With(items=items, body=inner):
                 after = self._through(inner, known, ends, seen)
-                return known if any(swallows(item.context_expr) for item in items) else after
+                if any(swallows(item.context_expr) for item in items):
+                    return known
+                return after
             case ast.Try():
                 return self._tried(statement, known, ends, seen)
             case ast.Match(cases=cases):
-                after = None if any(map(takes_all, cases)) else known
+                after = None
+                if not any(map(takes_all, cases)):
+                    after = known
                 for one in cases:
                     after = _both(after, self._through(one.body, known, ends, seen))
                 return after
             case ast.For(body=inner) | ast.While(body=inner):
                 after = self._through(inner, known, ends, seen)
-                return after if after is not None and runs(statement) else known
+                if after is not None and runs(statement):
+                    return after
+                return known
         return known
 
     def _tried(self, node: ast.Try, known: set[str], ends: list[set[str]], seen: tuple[str, ...]) -> set[str] | None:
         after = self._through([*node.body, *node.orelse], known, ends, seen)
         for each in node.handlers:
             after = _both(after, self._through(each.body, known, ends, seen))
-        return self._through(node.finalbody, after, ends, seen) if after is not None else None
+        if after is None:
+            return None
+        return self._through(node.finalbody, after, ends, seen)
 
     def _called(self, statement: ast.stmt, seen: tuple[str, ...]) -> set[str]:
         """Return what the methods and the constructors set that a statement calls on self."""
@@ -217,7 +229,9 @@ class _Reading(Struct, frozen=True):
 def _both(one: set[str] | None, other: set[str] | None) -> set[str] | None:
     """Return what is set on two ways; None is a way that goes nowhere."""
     if one is None or other is None:
-        return other if one is None else one
+        if one is None:
+            return other
+        return one
     return one & other
 
 

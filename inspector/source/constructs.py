@@ -89,7 +89,8 @@ def _needed(tree: ast.AST, node: ast.AST) -> tuple[tuple[str, ...], bool]:
         match each:
             case ast.Name(id=name):
                 names.add(name)
-                needs += [name] if name in computed else []
+                if name in computed:
+                    needs += [name]
             case ast.Call(func=ast.Attribute(value=ast.Name(id="self"))) if each is not node:
                 needs.append(ast.unparse(each))
     return tuple(dict.fromkeys(needs)), bool(names & (passed | computed))
@@ -214,7 +215,9 @@ def _call_of(callee: str, node: ast.AST) -> ast.AST:
         and callee
         and callee in (getattr(each.func, "attr", None), getattr(each.func, "id", None))
     ]
-    return calls[0] if len(calls) == 1 else node
+    if len(calls) == 1:
+        return calls[0]
+    return node
 
 
 def _kind(chain: list[ast.AST], node: ast.AST) -> str:
@@ -245,7 +248,9 @@ def _kind(chain: list[ast.AST], node: ast.AST) -> str:
 
 def _kind_of_all(node: ast.AST) -> str:
     """Return the kind of several calls in a row that only put out text, as in `print(x), print(y)`."""
-    kinds = {_call_kind(each) for each in node.elts} if isinstance(node, ast.Tuple) else set()
+    kinds = set()
+    if isinstance(node, ast.Tuple):
+        kinds = {_call_kind(each) for each in node.elts}
     if len(kinds) == 1 and kinds <= _OUTPUT:
         return kinds.pop()
     return ""

@@ -37,7 +37,9 @@ def disassembled(code: CodeType) -> Code:
 
 
 def _constant(value: Any) -> Constant:
-    code = disassembled(value) if isinstance(value, CodeType) else None
+    code = None
+    if isinstance(value, CodeType):
+        code = disassembled(value)
     return Constant(type(value).__name__, constant_text(value), code)
 
 
@@ -53,7 +55,9 @@ def constant_text(value: Any) -> str:
         if value:
             return f"frozenset({{{', '.join(sorted(map(constant_text, value)))}}})"
         return "frozenset()"
-    name = f" {value.co_name}" if isinstance(value, CodeType) else ""
+    name = ""
+    if isinstance(value, CodeType):
+        name = f" {value.co_name}"
     return f"<{kind.__name__}{name}>"
 
 

@@ -35,7 +35,9 @@ def certain_names(
 def binding_statements(body: Iterable[ast.stmt], name: str) -> Iterator[ast.stmt]:
     """Yield the statements of a block that bind a name, those inside of others, too, without functions and classes."""
     for each in body:
-        target = _stored(each.target) if isinstance(each, ast.For | ast.AsyncFor) else set()
+        target = set()
+        if isinstance(each, ast.For | ast.AsyncFor):
+            target = _stored(each.target)
         if name in _of_head(each) | target:
             yield each
         if not isinstance(each, (*FUNCTIONS, ast.ClassDef)):
@@ -96,7 +98,9 @@ class _Binding(Struct, frozen=True):
                 return self._behind_choice(statement, known)
             case ast.With(items=items, body=inner) | ast.AsyncWith(items=items, body=inner):
                 after = self._through(inner, known)
-                return known if any(swallows(item.context_expr) for item in items) else after
+                if any(swallows(item.context_expr) for item in items):
+                    return known
+                return after
             case ast.For() | ast.AsyncFor() | ast.While():
                 return known | self._of_loop(statement)
         return known
@@ -107,7 +111,9 @@ class _Binding(Struct, frozen=True):
             case ast.If(body=yes, orelse=no):
                 return _both(self._through(yes, known), self._through(no, known))
             case ast.Match(cases=cases):
-                ends = None if any(map(takes_all, cases)) else known
+                ends = None
+                if not any(map(takes_all, cases)):
+                    ends = known
                 for one in cases:
                     ends = _both(ends, self._through(one.body, known | _stored(one.pattern)))
                 return ends
@@ -115,16 +121,22 @@ class _Binding(Struct, frozen=True):
                 ends = self._through([*inner, *no], known)
                 for each in handlers:
                     ends = _both(ends, self._through(each.body, known))
-                return self._through(last, ends) if ends is not None else None
+                if ends is None:
+                    return None
+                return self._through(last, ends)
 
     def _of_loop(self, statement: ast.For | ast.AsyncFor | ast.While) -> set[str]:
         """Return what a loop binds, if it certainly has a round."""
         match statement:
             case ast.While(body=inner):
-                return self._before_a_jump(inner) if runs(statement) else set()
+                if not runs(statement):
+                    return set()
+                return self._before_a_jump(inner)
             case ast.For(target=target, iter=source, body=inner):
                 has_round = runs(statement) or self.has_elements(source)
-                return _stored(target) | self._before_a_jump(inner) if has_round else set()
+                if not has_round:
+                    return set()
+                return _stored(target) | self._before_a_jump(inner)
         return set()
 
     def _before_a_jump(self, body: list[ast.stmt]) -> set[str]:
@@ -140,7 +152,9 @@ class _Binding(Struct, frozen=True):
 def _both(one: set[str] | None, other: set[str] | None) -> set[str] | None:
     """Return what is bound on two ways; None is a way that goes nowhere."""
     if one is None or other is None:
-        return other if one is None else one
+        if one is None:
+            return other
+        return one
     return one & other
 
 
@@ -179,7 +193,10 @@ def known_to_be_there(tree: ast.Module, lines: Collection[int]) -> set[str]:
     for function in (each for each in ast.walk(tree) if isinstance(each, FUNCTIONS)):
         if any(each.lineno in lines for each in ast.walk(function) if isinstance(each, ast.stmt)):
             here = _safe_in(function.body, lines, set())
-            found = here if found is None else found & here
+            if found is None:
+                found = here
+            else:
+                found = found & here
     return found or set()
 
 

@@ -185,7 +185,10 @@ class _Changed(Struct, frozen=True):
         """Whether an expression is an argument, or an attribute that keeps one, or an item that an argument selects."""
         match node:
             case ast.Name(id=name):
-                values = self.values.get(name, ()) if depth < _DEEPEST else ()
+                if depth < _DEEPEST:
+                    values = self.values.get(name, ())
+                else:
+                    values = ()
                 return name in _parameters(self.node) or any(
                     self._is_passed(tree, value, depth + 1) for value in values
                 )
@@ -210,7 +213,10 @@ class _Changed(Struct, frozen=True):
                     if _is_made_by_torch(tree, name):
                         return True
                 case ast.Name(id=name) if name != "self":
-                    values = self.values.get(name, ()) if depth < _DEEPEST else ()
+                    if depth < _DEEPEST:
+                        values = self.values.get(name, ())
+                    else:
+                        values = ()
                     is_given = self.node in tree.body and _is_given_tensors(tree, self.node, name)
                     if (
                         is_given
@@ -297,7 +303,9 @@ def _is_of_model(node: ast.expr, values: Values, depth: int) -> bool:
     """Whether an expression is computed with a layer, a parameter or a buffer of self."""
     if any(isinstance(each, ast.expr) and is_self(each) for each in ast.walk(node)):
         return True
-    names = _names(node) if depth < _DEEPEST else ()
+    if depth >= _DEEPEST:
+        return False
+    names = _names(node)
     return any(_is_of_model(value, values, depth + 1) for name in names for value in values.get(name, ()))
 
 
@@ -345,7 +353,10 @@ def _modules(tree: ast.Module) -> set[str]:
 
 
 def _upper_bounds(node: ast.Subscript) -> Iterator[ast.expr]:
-    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if isinstance(node.slice, ast.Tuple):
+        parts = node.slice.elts
+    else:
+        parts = [node.slice]
     yield from (each.upper for each in parts if isinstance(each, ast.Slice) and each.upper is not None)
 
 
@@ -421,9 +432,15 @@ def _other_sizes(old: ast.Module, new: ast.Module, lines: Collection[int]) -> It
         operations = [each for function in _changed_methods(cls, lines) for each in function.operations()]
         sides = [side for each in operations for side in (each.left, each.right)]
         read = {each.attr for each in sides if isinstance(each, ast.Attribute) and is_self(each.value)}
-        related = family(classes, [cls.name]) if read else set()
-        line = _made_otherwise(old, related) if related else 0
-        sized = {name for each in classes if each.name in related for name in _sized(each)} if line else set()
+        related = set()
+        if read:
+            related = family(classes, [cls.name])
+        line = 0
+        if related:
+            line = _made_otherwise(old, related)
+        sized = set()
+        if line:
+            sized = {name for each in classes if each.name in related for name in _sized(each)}
         for name in sorted(read & sized):
             yield (
                 f"Does `self.{name}` have the same shape in each object of {cls.name}, up to broadcasting? "
@@ -780,7 +797,9 @@ def _refusing(old: ast.Module, new: ast.Module, lines: Collection[int]) -> Itera
     names = {name for each in added for name in (last_name(each.func), ast.unparse(each.func))}
     refusing = {word: text for name in names for word, text in _REFUSED.get(name, {}).items()}
     imported = _imported(old)
-    for each in ast.walk(old) if refusing else ():
+    if not refusing:
+        return
+    for each in ast.walk(old):
         if not isinstance(each, ast.Name | ast.Attribute):
             continue
         name = last_name(each)
@@ -825,7 +844,9 @@ def _made_by_constructors(old: ast.Module, new: ast.Module, lines: Collection[in
     before = {name for each in ast.walk(old) for name in _set_by_constructor(each)}
     for cls in (each for each in ast.walk(new) if isinstance(each, ast.ClassDef)):
         for method in cls.body:
-            for each in ast.walk(method) if isinstance(method, FUNCTIONS) and method.name in CONSTRUCTORS else ():
+            if not isinstance(method, FUNCTIONS) or method.name not in CONSTRUCTORS:
+                continue
+            for each in ast.walk(method):
                 match each:
                     case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
                         is_new = each.lineno in lines and name not in before
@@ -874,7 +895,10 @@ def _imported_at_load(old: ast.Module, new: ast.Module, lines: Collection[int]) 
 
 def _parts_of_torch(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
     """Yield the modules of torch that an import needs and `import torch` may not load."""
-    names = [one.name for one in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+    if isinstance(node, ast.Import):
+        names = [one.name for one in node.names]
+    else:
+        names = [node.module or ""]
     yield from (name for name in names if name.startswith("torch.") and name not in _OF_TORCH)
 
 

@@ -67,7 +67,10 @@ def put_aside_roots(text: str) -> str:
     node = _alone(text)
     if not isinstance(node, ast.Expr):
         return text
-    values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+    if isinstance(node.value, ast.Tuple):
+        values = node.value.elts
+    else:
+        values = [node.value]
     try:
         return ", ".join(sorted(ast.unparse(_numbered(_Roots().visit(copy.deepcopy(value)))) for value in values))
     except RecursionError:
@@ -80,7 +83,9 @@ class _Roots(ast.NodeTransformer):
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
         is_item = isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Constant)
-        return node.value if is_item else node
+        if is_item:
+            return node.value
+        return node
 
 
 def _numbered(tree: ast.AST) -> ast.AST:
@@ -120,7 +125,9 @@ def _alone(text: str) -> ast.stmt | None:
 def _statement(source: str, line: int, span: Span) -> ast.stmt | None:
     """Find the innermost statement on a line; if there are several, find the one that contains the columns."""
     nodes = list(_around(source, line, _column(source, line, span))) or list(_around(source, line))
-    return nodes[-1] if nodes else None
+    if not nodes:
+        return None
+    return nodes[-1]
 
 
 def _column(source: str, line: int, span: Span) -> int | None:
@@ -148,7 +155,9 @@ def _around(source: str, line: int, column: int | None = None) -> Iterator[ast.s
 
 def _spans(node: ast.stmt, line: int, column: int | None) -> bool:
     """Whether a statement with its decorators contains a place."""
-    decorators = node.decorator_list if isinstance(node, _Named) else ()
+    decorators: list[ast.expr] = []
+    if isinstance(node, _Named):
+        decorators = node.decorator_list
     first = min([node.lineno, *(each.lineno for each in decorators)])
     last = node.end_lineno or node.lineno
     if column is None or not first <= line <= last:

@@ -56,7 +56,9 @@ def _of_library(walked: Sequence[Place], owners: dict[str, str]) -> Place | None
             break
         if owner_of(file, owners) is Owner.LIBRARY and not file.startswith("<"):
             outside.append((file, line))
-    return outside[-1] if outside else None
+    if not outside:
+        return None
+    return outside[-1]
 
 
 def _owners() -> dict[str, str]:
@@ -107,7 +109,10 @@ def answer(kind: type[_T], work: Callable[[_T], Struct]) -> None:
 
 def answer_now(result: Struct) -> None:
     """Write a result, or a failure, and end the process, whatever its other threads do."""
-    data = {"failed": to_builtins(result)} if isinstance(result, FailedTask) else to_builtins(result)
+    if isinstance(result, FailedTask):
+        data = {"failed": to_builtins(result)}
+    else:
+        data = to_builtins(result)
     _write(Path(sys.argv[2]), data)
     os._exit(1 if isinstance(result, FailedTask) else 0)
 
@@ -116,7 +121,9 @@ def failure_of(error: BaseException, todo: str) -> FailedTask:
     """Describe an exception of the user's code in one line."""
     text = next((line for line in message(error).splitlines() if line.strip()), "")
     file, line = place_of_failure(error) or (None, None)
-    at = f" (at {file}:{line})" if file is not None else ""
+    at = ""
+    if file is not None:
+        at = f" (at {file}:{line})"
     return FailedTask(f"{type_name(error)}: {text[:_LONG]}{at}", todo)
 
 

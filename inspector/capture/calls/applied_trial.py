@@ -116,7 +116,10 @@ def prepare(model: Any, trial: Trial) -> None:
     if trial.evaluate and hasattr(model, "eval"):
         model.eval()
     for name, word in trial.calls:
-        parts = model.modules() if hasattr(model, "modules") else [model]
+        if hasattr(model, "modules"):
+            parts = model.modules()
+        else:
+            parts = [model]
         owner = next((each for each in parts if hasattr(each, name)), None)
         if owner is None:
             raise TrialError(f"the model has no {name}")
@@ -128,7 +131,9 @@ def prepare(model: Any, trial: Trial) -> None:
 
 def tried_ways(model: Any, scenarios: Mapping[str, Way], trial: Trial) -> dict[str, Way]:
     """Return the scenarios with the trial's changes."""
-    names = _parameters(model) if trial.marked else []
+    names = []
+    if trial.marked:
+        names = _parameters(model)
     return {name: _tried(way, trial, names) for name, way in scenarios.items()}
 
 
@@ -144,7 +149,9 @@ def _tried(way: Way, trial: Trial, names: list[str]) -> Way:
 
         # Marks belong to tensors, and each call makes new ones.
         make = marked
-    grad = trial.grad if trial.grad is not None and way.grad in (None, "on") else way.grad
+    grad = way.grad
+    if trial.grad is not None and grad in (None, "on"):  # a scenario that turns gradients off means to
+        grad = trial.grad
     return replace(way, make=make, grad=grad)
 
 

@@ -86,7 +86,9 @@ def roots(model: Any) -> dict[str, Any]:
     if isinstance(model, torch.nn.Module):
         return {_MODEL: model}
     names = getattr(model, "__globals__", None)
-    found = names if isinstance(names, dict) else {}
+    found = {}
+    if isinstance(names, dict):
+        found = names
     return {name: each for name, each in found.items() if isinstance(each, torch.nn.Module) and name != _MODEL}
 
 

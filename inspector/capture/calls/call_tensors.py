@@ -24,7 +24,10 @@ def make_inputs(texts: Sequence[str]) -> Call:
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for spec in map(parse_input, texts):
-        value = spec.value.value if isinstance(spec.value, LiteralInput) else _tensor(spec.value, letters)
+        if isinstance(spec.value, LiteralInput):
+            value = spec.value.value
+        else:
+            value = _tensor(spec.value, letters)
         if spec.name is None:
             args.append(value)
         else:
@@ -115,7 +118,8 @@ def _has_gaps(tensor: Any) -> bool:
         # The elements of this dimension lie inside of those counted so far, as those of an expanded tensor do.
         if size > 1 and stride < end:
             return False
-        end = stride * size if size > 1 else end
+        if size > 1:
+            end = stride * size
     return bool(0 < tensor.numel() < end)
 
 

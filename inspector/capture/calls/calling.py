@@ -92,7 +92,9 @@ def called(
     """
     inputs = tensors(call)
     # Gradients accumulate in leaves only, so those of an earlier call are removed first.
-    leaves = [leaf for leaf in (*_parameters(model), *inputs) if leaf.is_leaf and leaf.requires_grad] if train else []
+    leaves = []
+    if train:
+        leaves = [leaf for leaf in (*_parameters(model), *inputs) if leaf.is_leaf and leaf.requires_grad]
     for leaf in leaves:
         leaf.grad = None
     try:

@@ -98,7 +98,9 @@ def load(
     # Once beside the calls, so that wrong inputs are reported before anything compiles.
     first = base()
     _check_signature(model, first, where)
-    suspects = provoked(model, base, first) if request.options.provoke else {}
+    suspects = {}
+    if request.options.provoke:
+        suspects = provoked(model, base, first)
     ways = scenarios | {name: way for name, way in suspects.items() if name not in scenarios}
     return Loaded(model, ways, module=module)
 
@@ -193,7 +195,10 @@ def _call(inputs: Any, model: Any, what: str) -> Call:
 
     They are a tuple, a dict of keyword arguments, a pair of these, one tensor, or a function that returns one of these.
     """
-    value = inputs() if callable(inputs) and not _is_tensor(inputs) else inputs
+    if callable(inputs) and not _is_tensor(inputs):
+        value = inputs()
+    else:
+        value = inputs
     if isinstance(value, Mapping):
         return Call((), {str(name): argument for name, argument in value.items()})
     if isinstance(value, tuple | list):
@@ -254,13 +259,15 @@ def provoked(model: Any, base: Make, call: Call) -> dict[str, Way]:
     found: dict[str, Way] = {}
     for vary in _suspects(model, tensors(call)):
         for name, way in varied(base, vary, ScenarioKind.PROVOKED).items():
-            if _applies(way):
+            if _can_be_made(way):
                 found.setdefault(name, way)
     return found
 
 
-def _applies(way: Way) -> bool:
-    if way.training is not None or way.grad is not None:
+def _can_be_made(way: Way) -> bool:
+    """Whether a suspect fits the call: changed inputs are made, to see; a size, for example, may belong to no input."""
+    changes_mode_only = way.training is not None or way.grad is not None
+    if changes_mode_only:  # any model has these modes, and the inputs stay as they are
         return True
     try:
         way.make()
@@ -316,7 +323,10 @@ def _chosen(base: Make, what: str, value: str, kind: ScenarioKind) -> tuple[str,
         "stride": functools.partial(restrided, stride=value),
         "requires_grad": functools.partial(requiring, grad=value == "on"),
     }
-    name = f"{what}={value}" if what != "stride" else value
+    if what != "stride":
+        name = f"{what}={value}"
+    else:
+        name = value
     return name, Way(functools.partial(_changed, base, changes[what], f"{what}={value}"), kind)
 
 

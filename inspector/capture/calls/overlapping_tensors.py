@@ -52,7 +52,8 @@ def copied_together(tensors: Sequence[Any], dtype: Any = None) -> list[Any]:
         offset = (each.data_ptr() - storage.data_ptr() - begin) // each.element_size()
         one = torch.empty(0, dtype=dtype or each.dtype, device=each.device)
         one = one.set_(memory.untyped_storage(), offset, each.shape, each.stride())
-        one = one.conj() if each.is_conj() else one
+        if each.is_conj():
+            one = one.conj()
         made.append(torch._neg_view(one) if each.is_neg() else one)
     return made
 
@@ -60,7 +61,9 @@ def copied_together(tensors: Sequence[Any], dtype: Any = None) -> list[Any]:
 def bytes_spanned(tensor: Any) -> int:
     """Return the bytes from the first to the last element of a tensor: those of a copy with the same strides."""
     last = sum((each - 1) * stride for each, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return int((last + 1) * tensor.element_size()) if tensor.numel() else 0
+    if not tensor.numel():
+        return 0
+    return int((last + 1) * tensor.element_size())
 
 
 def _span(tensor: Any) -> tuple[int, int]:

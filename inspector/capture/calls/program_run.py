@@ -36,7 +36,10 @@ def run_program(request: CaptureRequest, preloaded: Preloaded) -> None:
         BaseException: whatever the program raises.
     """
     typed = request.typed or request.path
-    named = [typed] if typed is not None else ["-m", str(request.module)]
+    if typed is not None:
+        named = [typed]
+    else:
+        named = ["-m", str(request.module)]
     sys.orig_argv[:] = [*displayed(sys.orig_argv), *named, *request.args]
     try:
         if typed is None:
@@ -79,7 +82,9 @@ def _run_file(typed: str, args: tuple[str, ...], preloaded: Preloaded) -> None:
     sys.argv = [typed, *args]
     first_on_path(Path(os.path.realpath(typed)).parent, preloaded)
     main = _fresh_main()
-    loader = SourcelessFileLoader if path.endswith(".pyc") else SourceFileLoader
+    loader: type[SourceFileLoader | SourcelessFileLoader] = SourceFileLoader
+    if path.endswith(".pyc"):
+        loader = SourcelessFileLoader
     main.__dict__.update(__file__=path, __cached__=None, __loader__=loader("__main__", path))
     try:
         exec(_code(path), main.__dict__)

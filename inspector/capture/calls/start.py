@@ -39,7 +39,10 @@ class ProcessStart:
             return
         process = getpid()
         before = _ImportState.now()
-        folder = Path.cwd() if request.path is None else Path(request.path).resolve().parent
+        if request.path is None:
+            folder = Path.cwd()
+        else:
+            folder = Path(request.path).resolve().parent
         self._restart_if(self._hides(str(folder)))
         try:
             yield

@@ -44,7 +44,10 @@ def gradients(way: Way) -> AbstractContextManager[Any]:
     import torch
 
     modes = {"off": torch.no_grad, "on": torch.enable_grad, "inference": torch.inference_mode}
-    return modes[way.grad]() if way.grad is not None else nullcontext()
+    if way.grad is None:
+        return nullcontext()
+    mode: AbstractContextManager[Any] = modes[way.grad]()
+    return mode
 
 
 @contextmanager

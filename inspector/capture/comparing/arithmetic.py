@@ -68,7 +68,9 @@ class WatchedArithmetic:
         from torch.utils import _pytree
 
         for leaf in _pytree.tree_leaves(result):
-            precision = precision_of(leaf.dtype) if hasattr(leaf, "dtype") else None
+            precision = None
+            if hasattr(leaf, "dtype"):
+                precision = precision_of(leaf.dtype)
             if precision is not None:
                 self._computed(func, leaf, precision)
         self.generators |= kwargs.get("generator") is not None
@@ -79,7 +81,10 @@ class WatchedArithmetic:
     def _computed(self, func: Any, result: Any, precision: Precision) -> None:
         # With TF32 or bfloat16 factors, a float32 matmul rounds as coarsely as these dtypes.
         if factors := _factors(func, result):
-            precision = BFLOAT16 if factors >= BFLOAT16.roundoff else FLOAT16
+            if factors >= BFLOAT16.roundoff:
+                precision = BFLOAT16
+            else:
+                precision = FLOAT16
         self.coarsest = coarser(precision, self.coarsest or precision)
 
 
@@ -113,7 +118,9 @@ class Filled(WatchedArithmetic):
         import torch
 
         # `resize_` keeps what was there; only the memory behind it is not initialized.
-        before = args[0].untyped_storage().nbytes() if operation(func) == "resize_" else 0
+        before = 0
+        if operation(func) == "resize_":
+            before = args[0].untyped_storage().nbytes()
         result = func(*args, **kwargs)
         if operation(func) in _UNINITIALIZED and isinstance(result, torch.Tensor) and is_plain(result):
             self._sources.add_operation(SourceKind.SEEN, f"torch.{operation(func)}")
@@ -295,5 +302,7 @@ def _terms(func: Any, args: Any, result: Any) -> float:
     if "cum" in operation(func):
         return float(max(results[0].shape, default=1))
     is_product = len(into) > 1 and any(part in operation(func) for part in _PRODUCTS)
-    product = (into[0] * into[1] / out) ** 0.5 if is_product else 0.0
+    product = 0.0
+    if is_product:
+        product = (into[0] * into[1] / out) ** 0.5
     return max(1.0, into[0] / out, product)

@@ -65,7 +65,10 @@ def _walk(leaf: Leaf) -> Iterator[Leaf]:
     for key, item in one.items.items():
         if key in other.items:
             # The values of a tensor's subclass have no name in it.
-            named = f"{leaf.name}[{key!r:.40}]" if key != "" else leaf.name
+            if key != "":
+                named = f"{leaf.name}[{key!r:.40}]"
+            else:
+                named = leaf.name
             yield from _walk(Leaf(named, (*leaf.path, key), item, other.items[key]))
 
 
@@ -91,13 +94,17 @@ class _Absent:
 ABSENT = _Absent()
 
 
-def found(results: CallResults, path: Path) -> Any:
+def value_at(results: CallResults, path: Path) -> Any:
     """Return the value at one place of results, or ABSENT if there is no such place."""
     group, *keys = path
     value: Any = getattr(results, group)
-    if group != "outputs" and keys:
+    # Outputs are what the model returned. The other groups are lists and dicts of `CallResults` itself, often of all
+    # parameters: only the one item is taken apart.
+    is_list_of_ours = group != "outputs"
+    if is_list_of_ours and keys:
+        first, *keys = keys
         try:
-            value = value[keys.pop(0)]
+            value = value[first]
         except LookupError:
             return ABSENT
     value = part_of(value)
@@ -188,11 +195,12 @@ def _near(one: Any, other: Any) -> bool:
     if most_by > precision.largest * most:
         return False
     squares, squares_by = 0.0, 0.0  # of fractions of the largest: squares of huge values overflow
-    for each in slices if most_by else ():
-        left, right = wide(one[each]), wide(other[each])
-        finite = left.isfinite()
-        squares += float((left[finite] / most).square().sum())
-        squares_by += float(((left - right)[finite] / most_by).square().sum())
+    if most_by:
+        for each in slices:
+            left, right = wide(one[each]), wide(other[each])
+            finite = left.isfinite()
+            squares += float((left[finite] / most).square().sum())
+            squares_by += float(((left - right)[finite] / most_by).square().sum())
     return most_by * math.sqrt(squares_by) <= precision.rms * most * math.sqrt(squares)
 
 
@@ -206,7 +214,9 @@ def wide(tensor: Any) -> Any:
 
 def rms(values: Any) -> float:
     """Return the root mean square of float64 values, which may be huge."""
-    most = float(values.abs().max()) if values.numel() else 0.0
+    most = 0.0
+    if values.numel():
+        most = float(values.abs().max())
     if not most or not math.isfinite(most):
         return most
     return most * math.sqrt(float((values / most).square().mean()))
@@ -224,7 +234,10 @@ def within_tolerances(leaf: Leaf, coarsest: Precision, *, built: bool, scale: fl
     if precision is None or unlike(one, other):
         return False
     precision = coarser(precision, coarsest)
-    tolerance = precision.built if built else precision.emitted
+    if built:
+        tolerance = precision.built
+    else:
+        tolerance = precision.emitted
     # Relative to the largest value: after cancellation, a small value has the error of the large ones.
     around = tolerance * max(magnitude(one), scale, _SMALL)
     return bool(torch.isclose(wide(one), wide(other), rtol=tolerance, atol=around, equal_nan=True).all())

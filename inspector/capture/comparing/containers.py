@@ -223,11 +223,16 @@ def _of_dict(path: str, kind: str, value: Content, item: str = "[{!r}]", *, lead
     def content() -> Content:
         # Copy first: a dict that another thread grows cannot be iterated. A user's subclass may override methods, which
         # may load modules or fail (transformers 5.23, models/auto/auto_factory.py: `_LazyAutoMapping`).
-        copied = dict(value) if type(value) is dict else dict(dict.items(value))
+        if type(value) is dict:
+            copied = dict(value)
+        else:
+            copied = dict(dict.items(value))
         return {key: item for key, item in copied.items() if not is_mark(key) and key not in _UNTOUCHED}
 
     # Call the base class's methods, as above; an OrderedDict stores its order separately.
-    base = OrderedDict if isinstance(value, OrderedDict) else dict
+    base: type[dict[Any, Any]] = dict
+    if isinstance(value, OrderedDict):
+        base = OrderedDict
     return Container(
         path, kind, content, partial(base.__setitem__, value), partial(base.__delitem__, value), item, leads
     )
@@ -433,7 +438,9 @@ def _owner(module: str) -> Owner | None:
         return Owner.TORCH
     found = sys.modules.get(module)
     # Read no attribute: a module that loads others when it is asked for a name may fail to (as in transformers).
-    file = getattr(found, "__dict__", {}).get("__file__") if isinstance(found, ModuleType) else None
+    file = None
+    if isinstance(found, ModuleType):
+        file = getattr(found, "__dict__", {}).get("__file__")
     if file is None:
         if top == "__main__":
             return Owner.USER

@@ -75,8 +75,12 @@ def place_of(change: ItemChange, world: World) -> Place | None:
     for value in (change.now, change.was):
         if isinstance(value, FunctionType):
             return value.__code__.co_filename, value.__code__.co_firstlineno
-    reads = _environment_reads if change.container.kind == "environment" else _name_reads
-    name = str(change.key) if change.container.kind == "environment" else _name(change)
+    if change.container.kind == "environment":
+        reads = _environment_reads
+        name = str(change.key)
+    else:
+        reads = _name_reads
+        name = _name(change)
     return next((place for file in _files(world) for place in reads(file, name)), None)
 
 
@@ -244,9 +248,9 @@ class DangerSearch:
             return SearchOutcome()
         if not self._repeats(run):
             sources = self._sources.all()
-            differs = (
-                f"{_VARIES}{_at(sources)}" if sources else "a copy of the model gives other results than the model"
-            )
+            differs = "a copy of the model gives other results than the model"
+            if sources:
+                differs = f"{_VARIES}{_at(sources)}"
             return SearchOutcome(not_compared=differs)
         return None
 
@@ -254,7 +258,10 @@ class DangerSearch:
         """Try to explain the difference: by a change of state, by chance, by rounding."""
         sources = self._sources.all()
         self._varying = [each for each in sources if each.kind in (SourceKind.RANDOM, SourceKind.VARYING)]
-        experiment = self._explains if self._built else self._gives_the_same
+        if self._built:
+            experiment = self._explains
+        else:
+            experiment = self._gives_the_same
         # A proven change of state is the strongest answer, so the doubts come after it.
         if found := culprits(self._world, self._suspected.worlds, experiment) or self._uncached(experiment):
             return self._of_changes(found)
@@ -312,7 +319,9 @@ class DangerSearch:
         """
         if not agrees(changes):
             return False
-        rounds = _ROUNDS if self._varying else 1
+        rounds = 1
+        if self._varying:
+            rounds = _ROUNDS
         return all(agrees(changes) and self._repeats(self._run([])) for _ in range(rounds))
 
     def _same(self, changes: list[ItemChange]) -> bool:
@@ -416,12 +425,17 @@ def _of_verdict(verdict: ResultVerdict) -> SearchOutcome:
 
 
 def _unrestorable(lost: tuple[str, ...]) -> str:
-    what = lost[0] if lost[0] == A_TENSOR else user_name(lost[0])
+    if lost[0] == A_TENSOR:
+        what = lost[0]
+    else:
+        what = user_name(lost[0])
     return f"a call changes {what}, which ctrace cannot restore"
 
 
 def _at(sources: list[RandomSource]) -> str:
-    return f" ({sources[0]})" if sources else ""
+    if not sources:
+        return ""
+    return f" ({sources[0]})"
 
 
 def _first_line(error: BaseException | None) -> str:
@@ -429,7 +443,10 @@ def _first_line(error: BaseException | None) -> str:
 
 
 def _described(value: Any) -> str:
-    function = getattr(value, "__func__", value) if isinstance(value, staticmethod | classmethod) else value
+    if isinstance(value, staticmethod | classmethod):
+        function = getattr(value, "__func__", value)
+    else:
+        function = value
     if isinstance(function, FunctionType):
         return f"{function.__qualname__}, line {function.__code__.co_firstlineno}"
     try:
@@ -588,19 +605,26 @@ class Dangers:
         """
         # The checkpoint comes before the eager call, which may change what it reads.
         world, inputs = self._look(call)
-        facts = world.facts() if world is not None else {}
+        facts = {}
+        if world is not None:
+            facts = world.facts()
         if not self._worlds or self._worlds[-1] != facts:
             self._worlds.append(facts)
         try:
             run = self._eager.run(call, way, world or World(), counting)
-            arguments = copied(call) if run is not None else call
+            if run is not None:
+                arguments = copied(call)
+            else:
+                arguments = call
         except EagerError:
             # A later call that raises is the compiled call's to report, as a program would see it.
             if not index:
                 raise
             run, arguments, why = None, call, "the model raises in eager"  # the compiled call reports the failure
         else:
-            why = "" if run is not None else self._eager.why_not
+            why = ""
+            if run is None:
+                why = self._eager.why_not
         # Taken after the eager call, which restores them: the compiled call starts from the same state.
         random = RandomStates()
         return Before(
@@ -697,7 +721,9 @@ class Dangers:
     def _conclude(self, before: Before, outcome: SearchOutcome) -> None:
         """Record what a comparison found; what failed in one call cannot rule out other causes in another."""
         is_proven = any(each.proven for each in outcome.dangers)
-        withdrawn = self._failed if outcome.dangers and not is_proven else ""
+        withdrawn = ""
+        if outcome.dangers and not is_proven:
+            withdrawn = self._failed
         if why := outcome.not_compared or withdrawn:
             self.skip(before.scenario, why)
             return

@@ -232,7 +232,10 @@ class Eager:
                     with self._around(), arithmetic.active() if arithmetic is not None else nullcontext():
                         results, counts = called(model, call, way, train=self._train, counting=counting)
                     seconds = time.perf_counter() - began
-                    kept = taken(results) if self._keeps_results else _NO_RESULTS
+                    if self._keeps_results:
+                        kept = taken(results)
+                    else:
+                        kept = _NO_RESULTS
                     return EagerRun(kept, counts, traces, seconds)
                 finally:
                     traces.drawn = random.moved()
@@ -304,7 +307,9 @@ class Eager:
         """Whether float64 copies of the model and its arguments fit into memory."""
         import torch
 
-        state = [*self._model.parameters(), *self._model.buffers()] if isinstance(self._model, torch.nn.Module) else []
+        state = []
+        if isinstance(self._model, torch.nn.Module):
+            state = [*self._model.parameters(), *self._model.buffers()]
         needed = _TIMES * 8 * sum(each.numel() for each in (*state, *tensors(call)))
         on_gpu = any(each.is_cuda for each in (*state, *tensors(call)))
         return bool(needed <= (free_memory() if on_gpu else memory()))
@@ -346,7 +351,9 @@ class _Kept:
     def __init__(self, model: Any, call: Call) -> None:
         import torch
 
-        parameters = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
+        parameters = []
+        if isinstance(model, torch.nn.Module):
+            parameters = list(model.parameters())
         self._values = [(each, each._version, copy_of(each)) for each in parameters if not each.is_inference()]
         self._gradients = [(each, each.grad) for each in (*parameters, *tensors(call)) if each.is_leaf]
 

@@ -49,8 +49,14 @@ class Float64(WatchedArithmetic):
 
         def widened(tensor: Any) -> Any:
             if id(tensor) not in made and precision_of(tensor.dtype):
-                wide = torch.complex128 if tensor.is_complex() else torch.float64
-                copy = with_memory(tensor, wide) if is_plain(tensor) else _widened(tensor).detach()
+                if tensor.is_complex():
+                    wide = torch.complex128
+                else:
+                    wide = torch.float64
+                if is_plain(tensor):
+                    copy = with_memory(tensor, wide)
+                else:
+                    copy = _widened(tensor).detach()
                 made[id(tensor)] = copy.requires_grad_(tensor.requires_grad)
             if precision_of(tensor.dtype):
                 return made[id(tensor)]
@@ -181,7 +187,9 @@ def _refuse(func: Any, args: Any, kwargs: Any) -> None:
     from torch.utils import _pytree
 
     for value in _pytree.tree_leaves((args, kwargs)):
-        dtype = value.dtype if isinstance(value, torch.Tensor) else value
+        dtype = value  # a dtype may be an argument, too
+        if isinstance(value, torch.Tensor):
+            dtype = value.dtype
         if isinstance(dtype, torch.dtype) and _is_quantized(dtype):
             raise NoReferenceError(f"the call quantizes ({operation(func)} of {str(dtype).removeprefix('torch.')})")
     if str(func) == "aten.view.dtype" and args[0].is_floating_point():

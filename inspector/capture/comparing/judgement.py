@@ -100,7 +100,9 @@ def judged(
         others = [torch.tensor(each, dtype=torch.float64) for each in others if _is_float(each)]
         precision: Precision | None = FLOAT32
     else:
-        precision = precision_of(eager.dtype) if isinstance(eager, torch.Tensor) else None
+        precision = None
+        if isinstance(eager, torch.Tensor):
+            precision = precision_of(eager.dtype)
     if precision is None or not isinstance(compiled, torch.Tensor) or unlike(eager, compiled):
         return _exact(eager, compiled, others)
     alike = [each for each in others if isinstance(each, torch.Tensor) and each.shape == eager.shape]
@@ -143,7 +145,9 @@ def _ties_unseen(once: int, calls: int) -> float:
     The estimate is Good and Turing's: the values that exactly one call has changed, divided by the number of calls. Add
     one to that count, because it may be zero by chance; the bound is twice the estimate plus three deviations.
     """
-    expected = (once + 1) / calls if calls >= _ENOUGH else 0.0
+    expected = 0.0
+    if calls >= _ENOUGH:
+        expected = (once + 1) / calls
     return 2 * expected + 3 * math.sqrt(expected)
 
 
@@ -272,7 +276,9 @@ class _Measure(Struct, frozen=True):
         allowed = self.allowed_times * self.eager + self.more
         if allowed:
             return self.compiled / allowed
-        return math.inf if self.compiled else 0.0
+        if not self.compiled:
+            return 0.0
+        return math.inf
 
 
 def _same(one: Any, other: Any) -> Any:

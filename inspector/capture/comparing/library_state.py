@@ -105,7 +105,9 @@ class LibraryState:
         if kind not in self._readers:
             self._readers[kind] = self._reader(kind)
         read = self._readers[kind]
-        return None if read is None else read(value)
+        if read is None:
+            return None
+        return read(value)
 
     def _reader(self, kind: type) -> Callable[[Any], list[Any] | None] | None:
         """Return the function that reads objects of a type; None for those that hold nothing."""
@@ -153,7 +155,10 @@ def _put(value: Any, content: list[Any]) -> None:
         half = len(content) // 2
         before = dict(zip(content[:half], content[half:], strict=True))
         if isinstance(value, dict):
-            base: Any = OrderedDict if isinstance(value, OrderedDict) else dict
+            if isinstance(value, OrderedDict):
+                base: Any = OrderedDict
+            else:
+                base = dict
             base.clear(value)
             for key, item in before.items():
                 base.__setitem__(value, key, item)

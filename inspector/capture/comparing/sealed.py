@@ -75,7 +75,7 @@ class Sealed(Struct, frozen=True):
         """Whether the state is another one now."""
         try:
             return bool(self.kind.shown(self.value) != self.shown)
-        except _UnreadableError:
+        except _UnreadableError:  # it could be read before, as a file that was closed since
             return True
 
     def restore(self) -> bool:
@@ -97,6 +97,7 @@ def sealed(path: str, value: Any) -> Sealed | None:
     if kind is None:
         return None
     try:
+        # What is compared may be less than what is put back: a text of a generator's state, and the state itself.
         return Sealed(path, value, kind, kind.shown(value), kind.saved(value))
     except _UnreadableError:
         return None
@@ -105,7 +106,7 @@ def sealed(path: str, value: Any) -> Sealed | None:
 def inside(value: Any) -> Iterator[Any]:
     """Yield what an object refers to that has neither items nor attributes of its own."""
     if isinstance(value, GeneratorType):
-        if value.gi_frame is not None:
+        if value.gi_frame is not None:  # None: it is at its end
             yield from value.gi_frame.f_locals.values()
     # Of an iterator written in C, only the collector knows what it refers to.
     elif _is_iterator(type(value)):
@@ -191,7 +192,7 @@ def _summary(value: Any, deep: int = 4) -> Any:
         return value
     if isinstance(value, tuple) and deep:
         return tuple(_summary(each, deep - 1) for each in value)
-    if isinstance(value, list):
+    if isinstance(value, list):  # a list that `cycle` has saved grows with each element; the elements stay
         return len(value)
     if hasattr(type(value), "__length_hint__"):
         return operator.length_hint(value)
@@ -233,7 +234,7 @@ def _put_numpy(value: Any, state: Any) -> None:
 
 
 def _array(value: Any) -> Any:
-    if value.dtype.hasobject or value.nbytes > _LARGEST:
+    if value.dtype.hasobject or value.nbytes > _LARGEST:  # its bytes would be addresses
         raise _UnreadableError
     return value.tobytes()
 

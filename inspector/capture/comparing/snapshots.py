@@ -41,6 +41,7 @@ def _fits_file(tensor: Any) -> bool:
     import torch
 
     is_plain = type(tensor) is torch.Tensor and tensor.device.type == "cpu" and tensor.layout is torch.strided
+    # A conjugated or negated view, and a quantized tensor, is more than the bytes of its memory.
     if not is_plain or tensor.is_quantized or tensor.is_conj() or tensor.is_neg():
         return False
     return bool(tensor.is_contiguous() and tensor.numel() * tensor.element_size() >= _LARGE)
@@ -56,7 +57,7 @@ def _in_file(tensor: Any) -> Any:
 
     raw = memoryview(tensor.reshape(-1).view(torch.uint8).numpy())
     with tempfile.TemporaryFile(buffering=0) as file:
-        while raw:
+        while raw:  # without a buffer, a write may take a part only
             raw = raw[file.write(raw) :]
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     return torch.frombuffer(mapped, dtype=tensor.dtype).view(tensor.shape)
@@ -92,6 +93,7 @@ def taken(results: CallResults, *, copies: bool = True) -> CallResults:
     # A subclass may override any function of torch, `detach` and `clone` among them.
     with torch._C.DisableTorchFunctionSubclass():
         return CallResults(
+            # Only outputs may be objects of any kind; the other groups hold tensors.
             take.part(results.outputs, _DEEP),
             [take.part(each, 0) for each in results.inputs],
             [take.part(each, 0) for each in results.gradients],
@@ -109,7 +111,9 @@ def part_of(value: Any) -> Any:
 
 def kind_of(value: Any) -> str:
     """Return the name of a value's class, before it was taken apart."""
-    return value.kind if isinstance(value, ContainerParts | Unread) else type(value).__name__
+    if isinstance(value, ContainerParts | Unread):
+        return value.kind
+    return type(value).__name__
 
 
 class _Take:
@@ -149,7 +153,8 @@ class _Take:
         if type(value) in _VIEWS:
             return ContainerParts(kind, dict(enumerate(map(each, list(value)))), is_sequence=True)
         if isinstance(value, set | frozenset):
-            return frozenset(value) if all(isinstance(item, _PLAIN) for item in value) else Unread(kind)
+            is_plain = all(isinstance(item, _PLAIN) for item in value)
+            return frozenset(value) if is_plain else Unread(kind)
         if isinstance(value, bytearray | memoryview):
             return bytes(value)
         if (array := _of_numpy(value)) is not None:
@@ -168,14 +173,17 @@ class _Take:
         from torch.nn.parameter import is_lazy
         from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-        if is_lazy(value):
+        if is_lazy(value):  # a parameter that no call has given its sizes
             return Unread(type(value).__name__)
         if type(value) in (torch.Tensor, torch.nn.Parameter) or value.is_nested:
-            return copy_of(value) if self._copies else value.detach()
+            if self._copies:
+                return copy_of(value)
+            return value.detach()
         kind = type(value).__name__
-        if is_traceable_wrapper_subclass(value):
+        if is_traceable_wrapper_subclass(value):  # such as a DTensor: compare the tensors inside
             names, _ = value.__tensor_flatten__()
             return ContainerParts(kind, {name: self.part(getattr(value, name), 0) for name in names})
+        # The class stays a part of the result: eager may return the subclass, and compiled code a plain tensor.
         plain = value.as_subclass(torch.Tensor)
         return ContainerParts(kind, {"": copy_of(plain) if self._copies else plain.detach()})
 
@@ -219,11 +227,13 @@ def _of_numpy(value: Any) -> Any:
     if numpy is None or not isinstance(value, numpy.ndarray | numpy.generic):
         return None
     if value.ndim == 0:
-        return value.item() if value.dtype.kind in "biufc" else Unread(type(value).__name__)
+        if value.dtype.kind in "biufc":
+            return value.item()
+        return Unread(type(value).__name__)
 
     def made() -> Any:
         try:
-            return torch.from_numpy(numpy.array(value, order="C"))
+            return torch.from_numpy(numpy.array(value, order="C"))  # a copy: torch takes no negative strides
         except TypeError:  # an array of strings, objects or times
             return Unread(type(value).__name__)
 
@@ -236,7 +246,7 @@ def _attributes(value: Any) -> dict[str, Any] | None:
     Eager may have computed a `cached_property`, or a lazy property of torch.distributions, where compiled code did not
     need it. No code of the object runs.
     """
-    if callable(value) or isinstance(value, type | ModuleType):
+    if callable(value) or isinstance(value, type | ModuleType):  # what it is, not what it holds, is the result
         return None
     try:
         attributes = object.__getattribute__(value, "__dict__")
@@ -246,6 +256,7 @@ def _attributes(value: Any) -> dict[str, Any] | None:
 
 
 def _is_remembered(cls: type, name: str) -> bool:
+    # A descriptor of the class without `__set__` gives way to the value in the instance that it has computed.
     found = inspect.getattr_static(cls, name, None)
     makes: Callable[..., Any] | None = getattr(type(found), "__get__", None)
     return makes is not None and not hasattr(type(found), "__set__") and not isinstance(found, FunctionType)

@@ -69,7 +69,10 @@ def _nodes(code: CodeType) -> Iterator[ast.AST]:
         first = min([function.lineno, *(each.lineno for each in getattr(function, "decorator_list", ()))])
         # Python counts a function's lines from its first decorator.
         if first == code.co_firstlineno and getattr(function, "name", "<lambda>") == code.co_name:
-            body = function.body if isinstance(function.body, list) else [function.body]
+            if isinstance(function.body, list):
+                body = function.body
+            else:
+                body = [function.body]
             for statement in body:
                 yield from _own(statement)
             return
@@ -139,10 +142,14 @@ class _Reader:
         """Whether a function belongs to a random generator of NumPy."""
         value = self._value(function)
         if value is _UNKNOWN:  # a method of an instance of C
-            owner = self._value(function.value) if isinstance(function, ast.Attribute) else _UNKNOWN
+            if isinstance(function, ast.Attribute):
+                owner = self._value(function.value)
+            else:
+                owner = _UNKNOWN
         else:
             owner = getattr_static(value, "__self__", _UNKNOWN)
-            owner = getattr(value, "__self__", _UNKNOWN) if owner is not _UNKNOWN else owner
+            if owner is not _UNKNOWN:
+                owner = getattr(value, "__self__", _UNKNOWN)
         return str(type(owner).__module__).startswith("numpy.random")
 
     def _value(self, node: ast.AST) -> Any:
@@ -364,7 +371,8 @@ class Sources:
             module = str(frame.f_globals.get("__name__", ""))
             if file.startswith(self._ignored) or module.partition(".")[0] in _QUIET:
                 return None
-            what = f"{module}.{code.co_name}" if module and not code.co_name.startswith("_") else what
+            if module and not code.co_name.startswith("_"):
+                what = f"{module}.{code.co_name}"
             frame = frame.f_back
         return None
 

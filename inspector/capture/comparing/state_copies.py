@@ -157,11 +157,17 @@ def _views_of_one_tensor(tensors: list[Any]) -> dict[int, Any]:
         groups.setdefault(id(each if each._base is None else each._base), []).append(each)
     found: dict[int, Any] = {}
     for group in groups.values():
-        base = group[0] if group[0]._base is None else group[0]._base
+        if group[0]._base is None:
+            base = group[0]
+        else:
+            base = group[0]._base
         if len(group) > 1 and all(_is_plain_view(each, base) for each in group):
             twin = copy.deepcopy(base.detach())
             for each in group:
-                made = twin if each is base else twin.as_strided(each.shape, each.stride(), each.storage_offset())
+                if each is base:
+                    made = twin
+                else:
+                    made = twin.as_strided(each.shape, each.stride(), each.storage_offset())
                 made.__dict__.update(copy.deepcopy(each.__dict__))  # such as the sizes marked dynamic
                 found[id(each)] = made
     return found

@@ -17,9 +17,9 @@ from ctrace.inspector.capture.comparing.compare_results import (
     Path,
     described_difference,
     disagreeing,
-    found,
     magnitude,
     rms,
+    value_at,
     wide,
     within_tolerances,
 )
@@ -119,10 +119,10 @@ class Court:
         return max(verdicts, key=_badness)
 
     def _leaf(self, leaf: Leaf, reference: CallResults | None) -> ResultVerdict:
-        noisy = [found(each, leaf.path) for each in self._noisy]
+        noisy = [value_at(each, leaf.path) for each in self._noisy]
         coarsest = self._watched.coarsest or FLOAT64
         if reference is not None:
-            truth = found(reference, leaf.path)
+            truth = value_at(reference, leaf.path)
             of_leaf = judged(leaf.eager, leaf.compiled, truth, noisy, self._scale(leaf, reference), coarsest)
             if of_leaf.why != NO_NUMBERS:
                 return _verdict(of_leaf, leaf, Rule.REFERENCE)
@@ -183,7 +183,9 @@ class Court:
 
 
 def _verdict(judged: Judged, leaf: Leaf, rule: Rule) -> ResultVerdict:
-    why = f"{judged.why} ({leaf.name})" if judged.why else ""
+    why = ""
+    if judged.why:
+        why = f"{judged.why} ({leaf.name})"
     return ResultVerdict(
         judged.judgement,
         rule,

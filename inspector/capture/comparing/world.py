@@ -211,7 +211,9 @@ def look(model: Any) -> World:
         world.containers.setdefault((container.kind, container.path), (container, container.content()))
     for container, content in _reachable(model, tensors, world.hidden):
         world.containers.setdefault((container.kind, container.path), (container, content))
-    watched = {id(each) for each in model.parameters()} if isinstance(model, torch.nn.Module) else set()
+    watched = set()
+    if isinstance(model, torch.nn.Module):
+        watched = {id(each) for each in model.parameters()}
     world.tensors = list(_copies(tensors.values(), watched))
     return world
 
@@ -276,7 +278,10 @@ def _reachable(
         if container is not None and (container.kind, container.path) not in without:
             content = container.content()
             yield container, content
-            leading = content if with_empty else _without_empty(content)
+            if with_empty:
+                leading = content
+            else:
+                leading = _without_empty(content)
         waiting.extend(children(container, leading, path, kind, value, known=seen))
 
 
@@ -299,7 +304,9 @@ def _copies(tensors: Iterable[Any], watched: set[int]) -> Iterator[tuple[Any, in
         # An inference tensor has no version; other layouts have no bytes.
         if tensor.is_inference() or tensor.layout is not torch.strided:
             continue
-        size = 0 if id(tensor) in watched else tensor.numel() * tensor.element_size()
+        size = 0
+        if id(tensor) not in watched:
+            size = tensor.numel() * tensor.element_size()
         left -= size
         yield tensor, tensor._version, tensor.detach().clone() if left > 0 and id(tensor) not in watched else None
 

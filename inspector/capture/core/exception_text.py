@@ -102,7 +102,10 @@ def shown(code: str, value: Any, *, like: Any = None) -> str:
 
 def named(value: Any) -> str:
     """Return a name for an object: a function by its place, a class by its name, any other object by its class."""
-    code = getattr(value, "__code__", None) if isinstance(value, FunctionType) else value
+    if isinstance(value, FunctionType):
+        code = getattr(value, "__code__", None)
+    else:
+        code = value
     if isinstance(code, CodeType):
         return f"{code.co_qualname} ({Path(code.co_filename).name}:{code.co_firstlineno})"
     if isinstance(value, Enum):

@@ -329,7 +329,10 @@ class _Opened:
         path, mode, flags = arguments
         if isinstance(path, int) or path is None:
             return
-        is_written = flags & _WRITES if isinstance(flags, int) else any(each in str(mode) for each in "wax+")
+        if isinstance(flags, int):
+            is_written = flags & _WRITES
+        else:
+            is_written = any(each in str(mode) for each in "wax+")
         (self.written if is_written else self.read).add(os.path.abspath(os.fsdecode(fspath(path))))  # noqa: PTH100
 
 

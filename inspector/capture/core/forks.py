@@ -82,10 +82,14 @@ class Cores:
     def __init__(self, most: int | None = None) -> None:
         """Hand out as many cores as the system, the user and `most` allow, minus one for the program itself."""
         # Without the affinity, as on macOS, no core is handed out, so that nothing forks.
-        count = len(os.sched_getaffinity(0)) - 1 if hasattr(os, "sched_getaffinity") else 0
+        count = 0
+        if hasattr(os, "sched_getaffinity"):
+            count = len(os.sched_getaffinity(0)) - 1
         share = os.environ.get(CORES, "")
-        count = min(count, int(share) - 1) if share.isdecimal() else count
-        count = count if most is None else min(count, most - 1)
+        if share.isdecimal():
+            count = min(count, int(share) - 1)
+        if most is not None:
+            count = min(count, most - 1)
         self._free, self._back = os.pipe()
         self._pipe = fstat(self._free)  # identifies the pipe; both ends have the same status
         os.set_blocking(self._free, False)

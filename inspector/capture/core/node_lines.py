@@ -38,13 +38,20 @@ def stacks_of(operation: Any) -> Iterator[str]:
 def line_of(node: Any) -> str | None:
     """Return the innermost line of the user that a node comes from, as `file:line`; None: not known."""
     stack = stack_of(node)
-    found = user_lines([stack], _prefixes()) if stack else ()
-    return str(found[-1]) if found else None
+    if stack:
+        found = user_lines([stack], _prefixes())
+    else:
+        found = ()
+    if not found:
+        return None
+    return str(found[-1])
 
 
 def place_of(node: Any) -> tuple[str | None, int | None, str | None]:
     """Return file, line and function of the innermost line of the user that a node comes from; None: not known."""
-    where = line_of(node) if node is not None else None
+    where = None
+    if node is not None:
+        where = line_of(node)
     if where is None:
         return None, None, None
     file, _, line = where.rpartition(":")
@@ -77,7 +84,10 @@ def modules_of(graph: Any) -> tuple[ModuleNodes, ...]:
         stack = next((node.meta[name] for name in _STACKS if node.meta.get(name)), None)
         if stack and node.op not in ("placeholder", "output"):
             path, kind = list(stack.values())[-1]
-            name = kind if isinstance(kind, str) else kind.__name__
+            if isinstance(kind, str):
+                name = kind
+            else:
+                name = kind.__name__
             path = _ROOT.sub("", path, count=1)
             _kind, nodes = found.setdefault(path, (name.rpartition(".")[2], []))
             nodes.append(node.name)

@@ -14,7 +14,10 @@ def place_of(owner: Any, name: str) -> str:
     """Return the dotted name of an attribute of a module, of a class, or of the class of an object."""
     if isinstance(owner, ModuleType):
         return f"{owner.__name__}.{name}"
-    kind = owner if isinstance(owner, type) else type(owner)
+    if isinstance(owner, type):
+        kind = owner
+    else:
+        kind = type(owner)
     return f"{kind.__module__}.{kind.__qualname__}.{name}"
 
 

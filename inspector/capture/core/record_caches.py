@@ -205,7 +205,9 @@ def _saving_aot(recorder: Recorder, module: ModuleType, original: Callable[..., 
         with recorder.watching("what the AOTAutograd cache stores"):
             is_stored = _count("aot_autograd", "autograd_cache_saved") > before[0]
             bypassed = _count("aot_autograd", "autograd_cache_bypass") > before[1]
-            why = "" if is_stored else _why_not(module, entry, bypassed=bypassed)
+            why = ""
+            if not is_stored:
+                why = _why_not(module, entry, bypassed=bypassed)
             recorder.add(CacheStored("aot_autograd", key, is_stored, why, bypassed))
         return result
 
@@ -216,7 +218,9 @@ def _why_not(module: ModuleType, entry: Any, *, bypassed: bool) -> str:
     if bypassed:
         return "torch bypassed the cache when it was about to store the entry"
     find = getattr(module.AOTAutogradCache, "_find_unpicklable_field", None)
-    field = find(entry) if find is not None else None
+    field = None
+    if find is not None:
+        field = find(entry)
     if field:
         return f"{field} of the entry cannot be pickled"
     return "the entry cannot be pickled or written"
@@ -230,7 +234,9 @@ def _saving_fx(recorder: Recorder, original: Callable[..., Any]) -> Callable[...
         with recorder.watching("what the FX graph cache stores"):
             failed = [name for name, number in zip(names, before, strict=True) if _count("inductor", name) > number]
             whys = {names[0]: "the compiled graph cannot be pickled", names[1]: "the entry cannot be written"}
-            why = whys[failed[0]] if failed else ""
+            why = ""
+            if failed:
+                why = whys[failed[0]]
             recorder.add(CacheStored("fx_graph", key, not failed, why))
         return result
 

@@ -55,7 +55,9 @@ def _with_stage(data: Any) -> Any:
     """Add the graph part that emitted code belongs to, which torch does not record; V.graph still has the graph."""
     from torch._inductor.virtualized import V
 
-    part = {"stage": current_stage()} if hasattr(V.graph, "is_backward") else {}
+    part = {}
+    if hasattr(V.graph, "is_backward"):
+        part = {"stage": current_stage()}
     if isinstance(data, dict):
         return {**data, **part}
     return part

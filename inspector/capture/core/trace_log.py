@@ -131,7 +131,10 @@ class _File:
     """The log on disk."""
 
     def __init__(self, path: Path, *, create: bool) -> None:
-        self._path = path.absolute() if create else path
+        if create:
+            self._path = path.absolute()
+        else:
+            self._path = path
         self._open = _Descriptor(_opened(path, os.O_CREAT if create else 0))
 
     def write(self, data: memoryview) -> int:
@@ -265,4 +268,7 @@ def kept(logger: logging.Logger, handler: logging.Handler) -> Iterator[None]:
             about["handlers"].remove(handler)
         if not about[_KEPT]:
             del about[_KEPT]
-            logger.__class__ = before if before is not _KeptLogger else logging.Logger
+            if before is not _KeptLogger:
+                logger.__class__ = before
+            else:
+                logger.__class__ = logging.Logger

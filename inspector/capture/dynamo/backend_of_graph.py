@@ -180,7 +180,10 @@ def _loop(translator: Any, begin: Any, end: Any) -> _Loop:
 
 
 def _line(inst: Any) -> int | None:
-    line = inst.positions.lineno if inst.positions is not None else inst.starts_line
+    if inst.positions is not None:
+        line = inst.positions.lineno
+    else:
+        line = inst.starts_line
     if isinstance(line, int):
         return line
     return None
@@ -190,8 +193,13 @@ def _loops(graph: Any, passes: dict[_Loop, int]) -> tuple[Unrolled, ...]:
     """Describe the loops that made ops of a graph."""
     many = {loop: times for loop, times in passes.items() if times >= _FEW}
     made = dict.fromkeys(many, 0)
-    for node in graph.nodes if many else ():
-        stack = frames_in(node.stack_trace or "") if node.op in _UNROLLED_CALLS else ()
+    if not many:
+        return ()
+    for node in graph.nodes:
+        if node.op in _UNROLLED_CALLS:
+            stack = frames_in(node.stack_trace or "")
+        else:
+            stack = ()
         for loop in many:
             file, _, function, first, last = loop
             made[loop] += any((at.file, at.function) == (file, function) and first <= at.line <= last for at in stack)

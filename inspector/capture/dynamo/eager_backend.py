@@ -72,7 +72,9 @@ def late_guards() -> Iterator[list[str]]:
     from torch._guards import TracingContext
 
     context = TracingContext.try_get()
-    shape_env = context.fake_mode.shape_env if context is not None and context.fake_mode is not None else None
+    shape_env = None
+    if context is not None and context.fake_mode is not None:
+        shape_env = context.fake_mode.shape_env
     added: list[str] = []
     if shape_env is None:
         yield added
@@ -229,5 +231,7 @@ def _named(backend: Any) -> str:
 
 def _options(options: Any) -> dict[str, Any]:
     """Keep options that are plain values."""
-    plain = options if isinstance(options, dict) else {}
+    plain = {}
+    if isinstance(options, dict):
+        plain = options
     return {str(key): value for key, value in plain.items() if isinstance(value, bool | int | float | str)}

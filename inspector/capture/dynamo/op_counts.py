@@ -86,7 +86,7 @@ class OpCounter:
 
         def run(*args: Any) -> Any:
             self.runs += 1
-            if self._mode is None:
+            if self._mode is None:  # nothing is counted now
                 return graph(*args)
             with _without(self._mode):
                 return graph(*args)
@@ -147,7 +147,7 @@ def _site(frame: FrameType | None, torch_folder: str) -> _Site:
     site = []
     while frame is not None:
         file = frame.f_code.co_filename
-        if file.startswith(OURS) and file != __file__:
+        if file.startswith(OURS) and file != __file__:  # this file is on the stack as the mode that counts
             break
         if not file.startswith((torch_folder, OURS, "<frozen ")):
             site.append((countable(frame.f_code), frame.f_lineno))
@@ -206,7 +206,9 @@ def describe(scenario: str, eager: OpCounts, left: OpCounts | None) -> OpsCounte
     for site, ops in eager.sites.items():
         if site:
             functions[site[-1][0]] += ops
-    stacks = [] if left is None else left.sites.most_common(_MOST_STACKS)
+    stacks = []
+    if left is not None:
+        stacks = left.sites.most_common(_MOST_STACKS)
     return OpsCounted(
         scenario=scenario,
         eager=eager.total,

@@ -66,13 +66,20 @@ def cost_of(manager: Any, f_locals: dict[str, Any], *, with_parts: bool = True) 
     """
     # The whole before its parts: a part is a difference, and both have to be measured in one state of the machine.
     root = manager.root
-    often = 3 * _COLD_TIMES if with_parts else 1  # measured longer, because all parts are compared with it
+    # measured longer, because all parts are compared with it
+    often = 1
+    if with_parts:
+        often = 3 * _COLD_TIMES
     whole = _timed(root, f_locals, often)
     # A clone lacks the shortcut for unchanged dicts, as the trees of the parts do.
     plain = _timed(root.clone_manager(lambda _node: True), f_locals, often)
     base = _timed(_only(root, {root.get_source()}), f_locals, often)
-    parts = tuple(_parts(root, f_locals, base)) if with_parts else ()
-    kinds = _kinds(root, Scope.of(manager, f_locals)) if with_parts else ()
+    if with_parts:
+        parts = tuple(_parts(root, f_locals, base))
+        kinds = _kinds(root, Scope.of(manager, f_locals))
+    else:
+        parts = ()
+        kinds = ()
     epilogue = _called(lambda: [guard(f_locals) for guard in root.get_epilogue_lambda_guards()])
     return GuardCost(
         cold=whole.cold,
@@ -185,7 +192,10 @@ def _kinds(root: Any, scope: Scope) -> tuple[KindCost, ...]:
 def _with_values(node: Any, scope: Scope) -> Iterator[tuple[Any, Any]]:
     """Pair leaf guards with the values that they check; those on several values cannot be called alone."""
     source = node.get_source()
-    value = scope.names["L"] if source == "L" else scope.value(source)
+    if source == "L":
+        value = scope.names["L"]
+    else:
+        value = scope.value(source)
     if value is not MISSING:
         yield from ((guard, value) for guard in node.get_leaf_guards() if not is_relational(guard))
     for child in children(node):
@@ -240,7 +250,9 @@ def guards(stacks: GuardStacks, *, cost: bool, parts: bool = True) -> Source:
     @contextmanager
     def source(recorder: Recorder, when: When) -> Iterator[None]:
         with ExitStack() as patches:
-            costs = functools.partial(cost_of, with_parts=parts) if cost else None
+            costs = None
+            if cost:
+                costs = functools.partial(cost_of, with_parts=parts)
             when("torch._dynamo.guards", lambda module: _install(module, recorder, patches, stacks, costs))
             yield
 

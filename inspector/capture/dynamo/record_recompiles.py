@@ -47,7 +47,10 @@ def _install(recorder: Recorder, patches: ExitStack, stacks: GuardStacks) -> Non
 
     def reasons(cache_entries: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
         with recorder.watching("the guard failures behind a recompilation"):
-            backend = args[0] if args else kwargs.get("backend")
+            if args:
+                backend = args[0]
+            else:
+                backend = kwargs.get("backend")
             recorder.add(_described(cache_entries, frame, backend, stacks, recorder))
         # After ours: with `error_on_recompile`, torch raises here.
         return original(cache_entries, frame, *args, **kwargs)
@@ -81,7 +84,10 @@ def _compared(entry: Any, frame: Any, backend: Any, stacks: GuardStacks, recorde
         return EntryHeld(str(entry.compile_id), (), invalid=str(manager.invalidation_reason))
     unmet, skipped = unmet_guards(manager, frame.f_locals, stacks.lengths_of(manager))
     if skipped:
-        what = f"{skipped[0]} and {len(skipped) - 1} more" if len(skipped) > 1 else skipped[0]
+        if len(skipped) > 1:
+            what = f"{skipped[0]} and {len(skipped) - 1} more"
+        else:
+            what = skipped[0]
         recorder.problem(f"at a recompilation, {what} could not be evaluated: differences there are not shown")
     found, following = divided(unmet, resumed=frame.f_code.co_name.startswith(_RESUMED))
     if not found:  # as torch does: in 2.11, the backends of an entry and a call are never the same object

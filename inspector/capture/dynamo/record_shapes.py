@@ -109,12 +109,17 @@ def _symbol(symbol: Any, shape_env: Any) -> Symbol:
 def _tensor(tracked: Any, shape_env: Any, real: Any) -> TensorSeen:
     fake, source, context = tracked.fake, tracked.source, tracked.symbolic_context
     strides = _strides(fake)
-    example = fake if real is None else real
+    if real is None:
+        example = fake
+    else:
+        example = real
     example_strides = _strides(example)
     listed = _listed(source.name, len(fake.shape))
     dims = []
     for at, size in enumerate(fake.shape):
-        stride = _hint(example_strides[at]) if example_strides else None
+        stride = None
+        if example_strides:
+            stride = _hint(example_strides[at])
         marks = [*_marks(example, at)]
         if at in listed:
             marks.append("listed")
@@ -158,7 +163,9 @@ def _number(tracked: Any, shape_env: Any) -> NumberSeen:
     number = tracked.fake
     hint = getattr(number.node, "hint", None)
     kind = "int" if type(number).__name__ == "SymInt" else "float"
-    marks = ("listed",) if _listed(tracked.source.name, 1) else ()
+    marks: tuple[str, ...] = ()
+    if _listed(tracked.source.name, 1):
+        marks = ("listed",)
     return NumberSeen(
         source=tracked.source.name,
         type=kind,
@@ -171,12 +178,16 @@ def _number(tracked: Any, shape_env: Any) -> NumberSeen:
 
 def _first_symbol(source: str, shape_env: Any) -> str | None:
     symbol = shape_env.source_to_var.get(source)
-    return None if symbol is None else str(symbol)
+    if symbol is None:
+        return None
+    return str(symbol)
 
 
 def _hint(size: Any) -> int | None:
     """Return a size as a number, or None for a data-dependent one."""
-    return size if type(size) is int else _whole(getattr(size.node, "hint", None))
+    if type(size) is int:
+        return size
+    return _whole(getattr(size.node, "hint", None))
 
 
 def _whole(value: Any) -> int | None:
@@ -185,27 +196,40 @@ def _whole(value: Any) -> int | None:
     A bound of more than 64 bits is an infinity, too: no size reaches it, and a reader refuses such a number.
     """
     text = str(value)
-    number = int(text) if text.removeprefix("-").isdecimal() else None
-    return number if number is None or -(2**63) <= number < 2**63 else None
+    number = None
+    if text.removeprefix("-").isdecimal():
+        number = int(text)
+    if number is None or -(2**63) <= number < 2**63:
+        return number
+    return None
 
 
 def _strides(tensor: Any) -> tuple[Any, ...]:
     import torch
 
-    return tuple(tensor.stride()) if tensor.layout is torch.strided else ()
+    if tensor.layout is not torch.strided:
+        return ()
+    return tuple(tensor.stride())
 
 
 def _at(context: Any, name: str, at: int, word: Any) -> str | None:
     values = getattr(context, name, None)
-    found = values[at] if values is not None and at < len(values) else None
-    return None if found is None else word(found)
+    found = None
+    if values is not None and at < len(values):
+        found = values[at]
+    if found is None:
+        return None
+    text: str = word(found)
+    return text
 
 
 def _constraint(constraint: Any) -> str:
     """Return who made a dimension dynamic: the user, with or without a range, or torch, which saw it vary."""
     if hasattr(constraint, "vr"):
         return "range"
-    return "automatic" if constraint.warn_only else "marked"
+    if constraint.warn_only:
+        return "automatic"
+    return "marked"
 
 
 def _marks(tensor: Any, at: int) -> Iterable[str]:
@@ -246,7 +270,9 @@ def _always_static(tensor: Any, source: Any) -> str | None:
     from torch._dynamo.utils import tensor_always_has_static_shape
 
     _is_static, reason = tensor_always_has_static_shape(tensor, True, source)
-    return None if reason is None else str(reason.name).lower()
+    if reason is None:
+        return None
+    return str(reason.name).lower()
 
 
 def _role(tensor: Any, source: str) -> str:
@@ -254,4 +280,6 @@ def _role(tensor: Any, source: str) -> str:
 
     if isinstance(tensor, Parameter):
         return "parameter"
-    return "buffer" if "._buffers[" in source else "input"
+    if "._buffers[" in source:
+        return "buffer"
+    return "input"

@@ -92,12 +92,13 @@ class Scope(Struct):
 
     def value(self, expression: str) -> Any:
         """Evaluate one of torch's own expressions in this process, as torch does; return MISSING if it has no value."""
+        # See `_follow_positions`: torch finds the value by its place, the expression by its key.
         for source, place in self.moved.items():
             expression = expression.replace(source, place)
         try:
             return eval(_compiled(expression), self.names)
         except Exception as error:
-            if not isinstance(error, _GONE):
+            if not isinstance(error, _GONE):  # else the value is gone, and that is why the guard fails
                 self.unread.append(expression)
             return MISSING
 
@@ -122,6 +123,7 @@ def unmet_guards(
 def _with_first(found: list[Unmet], info: Any, scope: Scope) -> list[Unmet]:
     """Add the guard that torch reports first if the list lacks it: some guards cannot be called from outside."""
     parts = list(info.verbose_code_parts)
+    # Nothing to add if the call passes torch's own check of the entry.
     if found or info.result or not parts:
         return found
     return [_judged(part, scope) for part in _failing(parts, scope)]
@@ -138,7 +140,10 @@ def _below(node: Any, scope: Scope) -> Iterator[Unmet]:
     source = node.get_source()
     # Calling a guard on several values changes its state; see `_related`.
     leaves = [guard for guard in node.get_leaf_guards() if not is_relational(guard)]
-    value = scope.value(source) if source != "L" else scope.names["L"]
+    if source != "L":
+        value = scope.value(source)
+    else:
+        value = scope.names["L"]
     if value is MISSING:
         if source in scope.unread:
             scope.skipped.append(source)
@@ -166,8 +171,12 @@ def _follow_positions(node: Any, source: str, value: Any, scope: Scope) -> None:
     Torch names a value by its key, such as `x._forward_hooks[3]`, and checks the value at its position; a key without
     a guard, such as the number of a hook, may differ (`DictGuardManager`, torch/csrc/dynamo/guards.cpp, 2.11 to 2.13).
     """
-    pairs = node.get_key_value_managers() if hasattr(node, "get_key_value_managers") else {}
-    keys = list(dict.keys(value)) if pairs and isinstance(value, dict) else []
+    pairs = {}
+    if hasattr(node, "get_key_value_managers"):
+        pairs = node.get_key_value_managers()
+    keys = []
+    if pairs and isinstance(value, dict):
+        keys = list(dict.keys(value))
     for index, (key_guards, values) in pairs.items():
         if key_guards is None and values is not None and index < len(keys):
             named = values.get_source()
@@ -200,7 +209,9 @@ def _other_length(source: str, value: Any, scope: Scope) -> Unmet | None:
 
 def _other_key(node: Any, scope: Scope) -> Unmet | None:
     """Return the failed guard on the first key that changed at its position in a dict, or None."""
-    pairs = node.get_key_value_managers() if hasattr(node, "get_key_value_managers") else {}
+    pairs = {}
+    if hasattr(node, "get_key_value_managers"):
+        pairs = node.get_key_value_managers()
     for _, (keys, _value) in sorted(pairs.items()):
         if keys is not None and (unmet := next(_below(keys, scope), None)):
             return unmet
@@ -303,8 +314,13 @@ def _judged(part: str, scope: Scope) -> Unmet:
     if code.startswith(_MODES):
         return Unmet(code, *_modes(scope), verbose=part)
     subject, expected = _compared(code)
-    value = MISSING if subject is None else scope.value(subject)
-    like = None if expected is None else scope.value(expected)
+    if subject is None:
+        value = MISSING
+    else:
+        value = scope.value(subject)
+    like = None
+    if expected is not None:
+        like = scope.value(expected)
     return Unmet(code, None if value is MISSING else shown(code, value, like=like), verbose=part)
 
 

@@ -47,7 +47,9 @@ class AttentionCall(Struct, frozen=True):
         query, key, value = (
             each.new_empty((each.size(1), heads, each.size(0), tensors[0].size(2) // heads)) for each in tensors
         )
-        dropout = node.args[10] if node.kwargs.get("training", True) else 0.0
+        dropout = 0.0
+        if node.kwargs.get("training", True):
+            dropout = node.args[10]
         return cls(query, key, value, dropout_p=dropout)
 
 
@@ -144,7 +146,9 @@ def _with_one_batch(call: AttentionCall) -> AttentionCall:
     import torch
 
     tensors = (call.query, call.key, call.value)
-    shape = torch.broadcast_shapes(*(tensor.shape[:-2] for tensor in tensors)) if not call.enable_gqa else None
+    shape = None
+    if not call.enable_gqa:
+        shape = torch.broadcast_shapes(*(tensor.shape[:-2] for tensor in tensors))
     if shape is None or all(tensor.shape[:-2] == shape for tensor in tensors):
         return call
     query, key, value = (tensor.expand(*shape, *tensor.shape[-2:]).contiguous() for tensor in tensors)

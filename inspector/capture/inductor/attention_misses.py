@@ -75,7 +75,9 @@ class AttentionPlace(Struct, frozen=True):
 
 def op_of(node: Any) -> str:
     """Return a node's op without its overload, such as `aten.bmm`."""
-    packet = getattr(node.target, "overloadpacket", None) if node.op == "call_function" else None
+    packet = None
+    if node.op == "call_function":
+        packet = getattr(node.target, "overloadpacket", None)
     if packet is not None:
         return str(packet)
     return getattr(node.target, "__name__", str(node.target))
@@ -98,8 +100,12 @@ def places_in(graph: Any) -> tuple[AttentionPlace, ...]:
 def axis_of(place: AttentionPlace) -> int | None:
     """Return the softmax's dimension, counted from the end (-1 is the last), or None if it is unknown."""
     for node in place.softmax[-1].all_input_nodes:
-        dims: Any = node.args[1] if op_of(node) == "aten.sum" and len(node.args) > 1 else ()
-        value = node.all_input_nodes[0].meta.get("val") if node.all_input_nodes else None
+        dims: Any = ()
+        if op_of(node) == "aten.sum" and len(node.args) > 1:
+            dims = node.args[1]
+        value = None
+        if node.all_input_nodes:
+            value = node.all_input_nodes[0].meta.get("val")
         if value is not None and len(dims) == 1:
             return int(dims[0] % value.dim()) - int(value.dim())
     return None
@@ -348,7 +354,9 @@ def _of_edit(edit: Edit, place: AttentionPlace) -> WhyNotFused:
     if edit.kind == "missing":
         code = "no_scale" if expected in ("aten.div", "aten.mul") else "missing"
         return _answer(code, None, [edit.node], wanted=expected)
-    code = _EXTRA.get(op_of(edit.node), "extra") if edit.kind == "extra" else "other"
+    code = "other"
+    if edit.kind == "extra":
+        code = _EXTRA.get(op_of(edit.node), "extra")
     return _answer(code, None, [edit.node], found=op_of(edit.node), wanted=expected)
 
 
@@ -508,7 +516,10 @@ class _Trial(Struct):
 
     def spend(self, edit: Edit) -> bool:
         """Record an edit if one of its kind is still allowed; return whether it is."""
-        left = self.layouts if edit.is_layout else self.ops
+        if edit.is_layout:
+            left = self.layouts
+        else:
+            left = self.ops
         if left <= 0:
             return False
         if edit.is_layout:

@@ -327,7 +327,10 @@ def _emit(recorder: Recorder, when: When, there: Elsewhere | None, most: int | N
     with ExitStack() as patches:
 
         def install(compile_fx: ModuleType) -> None:
-            tuning = unmeasured(recorder) if there is None else listed(recorder, there)
+            if there is None:
+                tuning = unmeasured(recorder)
+            else:
+                tuning = listed(recorder, there)
             inside = _configured(tuning)
             if there is not None:
                 inside = partial(there.emitting, inside)
@@ -422,9 +425,15 @@ class _Emitter:
 
     def _emit(self, model: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> None:
         with nullcontext() if self._there is None else self._there.tracing(example_inputs):
-            inputs = example_inputs if self._there is None else self._there.moved(model, example_inputs)
+            if self._there is None:
+                inputs = example_inputs
+            else:
+                inputs = self._there.moved(model, example_inputs)
             call = self._signature.bind(model, inputs, *args, **kwargs)
-            tuning = self._tuning if self._recorder.keeps("codegen") else replace(self._tuning, problem=lambda: None)
+            if self._recorder.keeps("codegen"):
+                tuning = self._tuning
+            else:
+                tuning = replace(self._tuning, problem=lambda: None)
             call.arguments["config_patches"] = tuning.allowed(call.arguments.get("config_patches") or {})
             self._original(*call.args, **call.kwargs)
 
@@ -500,7 +509,10 @@ class Codegen:
         # What `compile_to_module` does first (graph.py, 2.13); it goes on to import the code.
         code, _ = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
         seconds = time.perf_counter() - began
-        text = code.value if hasattr(code, "value") else str(code)
+        if hasattr(code, "value"):
+            text = code.value
+        else:
+            text = str(code)
         # Torch logs the code after it has written the file of the module, which there is none of here.
         trace_structured("inductor_output_code", lambda: {"filename": ""}, payload_fn=lambda: text)
         self._recorder.add(CodegenEnded(current_stage(), seconds))

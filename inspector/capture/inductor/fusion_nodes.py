@@ -73,7 +73,9 @@ def _flops(name: str) -> int:
     """Return the floating-point operations of one element of an op."""
     if name in _FREE:
         return 0
-    return 2 if name == "fma" else 1
+    if name == "fma":
+        return 2
+    return 1
 
 
 class _Value(Struct, frozen=True):
@@ -112,7 +114,9 @@ class _Walk:
     def _step(self, node: Any, values: dict[Any, Any]) -> Any:
         args = [self._resolve(arg, values) for arg in node.args]
         if node.op == "call_function":  # operator.getitem
-            return args[0][args[1]] if isinstance(args[0], tuple) else args[0]
+            if isinstance(args[0], tuple):
+                return args[0][args[1]]
+            return args[0]
         if node.op == "call_module":
             return self._module(str(node.target), args)
         kwargs = {name: self._resolve(arg, values) for name, arg in node.kwargs.items()}
@@ -121,7 +125,9 @@ class _Walk:
     def _resolve(self, arg: Any, values: dict[Any, Any]) -> Any:
         if isinstance(arg, list | tuple):
             return tuple(self._resolve(each, values) for each in arg)
-        return values.get(arg, arg) if hasattr(arg, "all_input_nodes") else arg
+        if hasattr(arg, "all_input_nodes"):
+            return values.get(arg, arg)
+        return arg
 
     def _module(self, name: str, args: list[Any]) -> Any:
         if name == "get_index":
@@ -183,13 +189,18 @@ class _Walk:
 
 
 def _each(dtype: Any) -> tuple[Any, ...]:
-    return dtype if isinstance(dtype, tuple) else (dtype,)
+    if isinstance(dtype, tuple):
+        return dtype
+    return (dtype,)
 
 
 def _key(value: Any) -> Hashable:
     if isinstance(value, _Value):
         return value.key
-    return tuple(map(_key, value)) if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return tuple(map(_key, value))
+    key: Hashable = value
+    return key
 
 
 class ElementSet(Struct, frozen=True):
@@ -299,7 +310,9 @@ class Buffers:
         # Inductor gives each in-place write a new name (scheduler.py, 2.13, `mutation_real_name`).
         name = self._real.get(name, name)
         holder = getattr(self._layout(name), "view", None)  # a NonOwningLayout: one input of a `cat`
-        return holder.get_name() if holder is not None else name
+        if holder is not None:
+            name = holder.get_name()
+        return name
 
     def whole(self, name: str) -> ElementSet:
         """Return all elements of a buffer, or none if it is not a tensor."""
@@ -359,7 +372,9 @@ class Buffers:
     def _layout(self, name: str) -> Any:
         if name not in self._layouts:
             buffer: Any = self._graph.try_get_buffer(name)
-            layout = buffer.maybe_get_layout() if hasattr(buffer, "maybe_get_layout") else None
+            layout = None
+            if hasattr(buffer, "maybe_get_layout"):
+                layout = buffer.maybe_get_layout()
             self._layouts[name] = layout if hasattr(layout, "size") else None
         return self._layouts[name]
 
@@ -555,9 +570,12 @@ class GraphPart:
             flops: Computed | int | None = None
             with self._recorder.watching(f"memory accesses of a {type(member).__name__}"):
                 touched = touches(member, self._buffers)
-                flops = None if touched else 0
+                flops = 0
+                if touched:
+                    flops = None
             with self._recorder.watching(f"the FLOPs of a {type(member).__name__}"):
-                flops = flops_of(member, self._numbers) if touched else flops
+                if touched:
+                    flops = flops_of(member, self._numbers)
             self._facts[name] = _Facts(touched, flops)
         return self._facts[name]
 
@@ -583,10 +601,15 @@ def _loops(node: Any) -> str:
     A group for the CPU lists all sizes; a group for another device has only their products.
     """
     group = getattr(node, "group", None)
-    parts = group[1] if group else ()
+    if group:
+        parts = group[1]
+    else:
+        parts = ()
     texts = [", ".join(map(str, part)) if isinstance(part, list | tuple) else str(part) for part in parts]
     outer, inner = texts if len(texts) == 2 else (", ".join(texts), "")
-    return f"{outer or 1} | {inner}" if inner not in ("", "1") else outer
+    if inner not in ("", "1"):
+        return f"{outer or 1} | {inner}"
+    return outer
 
 
 def _kind(node: Any) -> NodeKind:
@@ -675,7 +698,9 @@ def _by_formula(origins: list[Any]) -> int | None:
     if len(known) == 1:
         return _evaluate(flop_registry[_counted(known[0])], known[0])
     moves = all(str(_packet(call)) in _WITHOUT_ARITHMETIC or not _on_floats(call) for call in calls)
-    return 0 if calls and not known and moves else None
+    if calls and not known and moves:
+        return 0
+    return None
 
 
 def _packet(call: Any) -> Any:

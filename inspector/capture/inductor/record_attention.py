@@ -66,7 +66,8 @@ def compared(entry: Any, match: Any) -> str:
     root, arguments = match.output_nodes()[0], entry.normalize_args(**match.kwargs)
     replacement = match.replacement_graph.graph
     new = next(node for node in reversed(replacement.nodes) if node.op == "output").args[0]
-    new = new[0] if isinstance(new, (list, tuple)) else new
+    if isinstance(new, (list, tuple)):
+        new = new[0]
     if not _have_one_shape(root, new):
         return SHAPE
     inputs = {each for each in arguments if hasattr(each, "users")}
@@ -89,7 +90,8 @@ def _is_too_much(root: Any, inputs: set[Any]) -> bool:
     size = 0
     for node in _behind(root, inputs):
         value = node.meta.get("val")
-        size += whole(value.numel()) * value.dtype.itemsize if hasattr(value, "numel") else 0
+        if hasattr(value, "numel"):
+            size += whole(value.numel()) * value.dtype.itemsize
         if size > _LARGEST or any(word in op_of(node) for word in _RANDOM):
             return True
     return False
@@ -112,7 +114,9 @@ def _run(root: Any, new: Any, inputs: set[Any], arguments: dict[Any, Any], tenso
         if not one.numel():
             return UNTRIED
         # By the norm, so that the rounding of single values does not count.
-        return VALUES if bool((one - other).norm() > _APART * one.norm()) else SAME
+        if bool((one - other).norm() > _APART * one.norm()):
+            return VALUES
+        return SAME
 
 
 def _random(like: Any, *, mask: bool = True) -> Any:
@@ -137,7 +141,9 @@ def _behind(root: Any, inputs: set[Any]) -> Iterator[Any]:
     while queue:
         node = queue.pop()
         yield node
-        fresh = [] if node in inputs else [each for each in node.all_input_nodes if each not in seen]
+        fresh = []
+        if node not in inputs:
+            fresh = [each for each in node.all_input_nodes if each not in seen]
         seen.update(fresh)
         queue += fresh
 
@@ -225,7 +231,10 @@ def source_name(node: Any) -> str:
 
 def _source(node: Any) -> tuple[Any, Any]:
     stack = node.meta.get("source_fn_stack")
-    return stack[-1] if stack else (node.name, None)
+    if not stack:
+        return node.name, None
+    name, target = stack[-1]
+    return name, target
 
 
 # Torch counts here what a pattern replaced (fuse_attention.py, `counters["inductor"]`); a difference proves that it
@@ -368,7 +377,8 @@ def _shape(place: AttentionPlace) -> tuple[Any, ...]:
             inside = (
                 node in place.roots or node in place.softmax or (node is not place.scores and op_of(node) in BETWEEN)
             )
-            queue += node.all_input_nodes if inside else []
+            if inside:
+                queue += node.all_input_nodes
     return tuple(found)
 
 
@@ -431,7 +441,9 @@ def _counted() -> int:
 def _off() -> str:
     from torch._inductor import config
 
-    return "unlike" if config.pattern_matcher else "off"
+    if config.pattern_matcher:
+        return "unlike"
+    return "off"
 
 
 def _attention_entries(patterns: Any) -> list[Any]:

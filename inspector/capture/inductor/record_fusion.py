@@ -272,7 +272,9 @@ class _Hooks:
     def _speedup_by_fusion(self, original: Any) -> Any:
         def speedup_by_fusion(scheduler: Any, first: Any, second: Any) -> Any:
             rounds = self.now.rounds
-            logged_before = rounds.reasons_logged if rounds is not None else 0
+            logged_before = 0
+            if rounds is not None:
+                logged_before = rounds.reasons_logged
             result = original(scheduler, first, second)
             if rounds is None:
                 return result
@@ -286,7 +288,8 @@ class _Hooks:
         return speedup_by_fusion
 
     def _judge(self, rounds: Rounds, first: Any, second: Any, judge: Any, logged_before: int | None = None) -> bool:
-        logged_before = rounds.reasons_logged if logged_before is None else logged_before
+        if logged_before is None:
+            logged_before = rounds.reasons_logged
         faster = bool(judge())
         if not faster and rounds.reasons_logged == logged_before:
             with self._recorder.watching("a benchmark of the scheduler"):

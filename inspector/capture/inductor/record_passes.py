@@ -63,7 +63,10 @@ def is_attention_pattern(entry: Any) -> bool:
 def closed_over(function: Any, name: str) -> Any:
     """Return the value of a variable in a closure, or None if there is none."""
     # Our own hook wraps `extra_check` and names the original as `__wrapped__`.
-    function = inspect.unwrap(function) if callable(function) else None
+    if callable(function):
+        function = inspect.unwrap(function)
+    else:
+        function = None
     code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
     if code is None or not cells:
         return None
@@ -168,7 +171,9 @@ class _Passes:
         # While torch traces a pattern's replacement, its passes run on that small graph, in the middle of a pass on the
         # user's.
         foreign = _is_torchs_own() or (bool(opened) and opened[0].module is not observer.gm)
-        seen = None if foreign else _seen(observer.gm.graph)
+        seen = None
+        if not foreign:
+            seen = _seen(observer.gm.graph)
         subsystem = observer.subsystem or (opened[-1].subsystem if opened else None)
         if not (foreign or opened or subsystem == _TRACED):
             self._note_modules(observer.gm)
@@ -246,7 +251,9 @@ def _also(recorder: Recorder, original: Any, hook: Callable[[Any], None], *, fir
     """Call a hook before or after a method of the observer."""
 
     def method(self: Any, *args: Any) -> Any:
-        result = None if first else original(self, *args)
+        result = None
+        if not first:
+            result = original(self, *args)
         with recorder.watching("a pass"):
             hook(self)
         if first:

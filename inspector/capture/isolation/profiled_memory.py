@@ -38,7 +38,9 @@ def profiled_peak() -> Iterator[ProfiledPeak]:
         profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled,
     ):
         yield peak
-    kineto = profiled.profiler.kineto_results if profiled.profiler is not None else None
+    kineto = None
+    if profiled.profiler is not None:
+        kineto = profiled.profiler.kineto_results
     if kineto is None:
         return
     # Events of several threads may not be in the order of time.

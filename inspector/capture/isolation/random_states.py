@@ -5,7 +5,7 @@ program.
 import importlib
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import ModuleType
@@ -62,7 +62,9 @@ class RandomStates:
         if not torch.equal(self._torch, torch.get_rng_state()):
             return True
         if not self._cuda:
-            generators = torch.cuda.default_generators if torch.cuda.is_initialized() else ()
+            generators: Sequence[torch.Generator] = ()
+            if torch.cuda.is_initialized():
+                generators = torch.cuda.default_generators
             # A new generator of a GPU has the offset 0, and each draw advances it.
             return any(generator.get_offset() for generator in generators)
         return any(not torch.equal(old, new) for old, new in zip(self._cuda, _cuda_states(), strict=True))

@@ -287,7 +287,9 @@ class _Hooks:
                 node, choice = found if isinstance(found, tuple) else (found, None)
             else:
                 node = original(*args, **kwargs)
-                choice = node[-1] if isinstance(node, tuple) else None
+                choice = None
+                if isinstance(node, tuple):
+                    choice = node[-1]
             if choice is None and len(choices) == 1:
                 choice = choices[0]
             self._take(choice)  # None: the scheduler chooses later
@@ -304,7 +306,9 @@ class _Hooks:
             # Choices are torch's objects, and alive as long as torch may take one of them.
             self._operations[choice] = operation
         node = getattr(V.graph, "current_node", None)
-        stack = None if node is None else stack_of(node)
+        stack = None
+        if node is not None:
+            stack = stack_of(node)
         listed = ChoicesListed(
             stage=operation.part.stage,
             number=operation.number,
@@ -436,7 +440,9 @@ class _Hooks:
     def _take(self, choice: Any, *, fused: bool = False) -> None:
         """Record the choice that torch uses; `fused`: other ops were timed with it."""
         with self._recorder.watching("the choice that torch takes"):
-            operation = None if choice is None else self._operations.get(choice)
+            operation = None
+            if choice is not None:
+                operation = self._operations.get(choice)
             if operation is not None:
                 taken = ChoiceTaken(operation.part.stage, operation.number, choice.name, fused)
                 operation.part.add(self._recorder, taken)
@@ -476,7 +482,9 @@ class RefusedTemplates:
 
     def of(self, node: Any) -> tuple[Untried, ...]:
         """Return the templates refused for a node of the graph under lowering."""
-        refused = {} if node is None else self._refused.get(node, {})
+        refused = {}
+        if node is not None:
+            refused = self._refused.get(node, {})
         return tuple(Untried(family, tuple(reasons)) for family, reasons in refused.items())
 
     def install(self, module: ModuleType, patches: ExitStack) -> None:
@@ -525,7 +533,10 @@ def _reasons(family: str, backend: str, layout: Any, arguments: dict[str, Any], 
 
     if not (config.max_autotune or config.max_autotune_gemm):
         yield "max_autotune is off"
-    enabled = utils._use_conv_autotune_backend if is_conv else utils._use_autotune_backend
+    if is_conv:
+        enabled = utils._use_conv_autotune_backend
+    else:
+        enabled = utils._use_autotune_backend
     if not enabled(backend):
         option = "max_autotune_conv_backends" if is_conv else "max_autotune_gemm_backends"
         yield f"not in {option} ({getattr(config, option)})"
@@ -565,7 +576,13 @@ def _is_constant(box: Any) -> bool:
     """Whether a matrix is stored with the graph, as torch requires of weights that it packs."""
     from torch._inductor import ir
 
-    held = box.unwrap_view() if isinstance(box, ir.BaseView) else box
+    if isinstance(box, ir.BaseView):
+        held = box.unwrap_view()
+    else:
+        held = box
     while isinstance(held, ir.TensorBox | ir.BaseView):
-        held = held.unwrap_view() if isinstance(held, ir.BaseView) else held.data
+        if isinstance(held, ir.BaseView):
+            held = held.unwrap_view()
+        else:
+            held = held.data
     return isinstance(held, ir.StorageBox) and bool(held.is_module_buffer())

@@ -269,7 +269,10 @@ class _Calls:
         """Wrap a function so that its calls are timed."""
 
         is_ours = name.startswith(_CPP)
-        why = "" if is_ours or _is_torchs(function) else _OTHER
+        if is_ours or _is_torchs(function):
+            why = ""
+        else:
+            why = _OTHER
 
         def call(*args: Any, **kwargs: Any) -> Any:
             # A generated C++ kernel may write to any argument; a function of torch returns its result or writes it to
@@ -507,7 +510,10 @@ class Configurations:
         if not timed and cache != "hit":
             return
         (launcher,) = kernel.launchers
-        hints = kernel.size_hints if isinstance(kernel.size_hints, dict) else {}  # None for a user's kernel
+        # None for a user's kernel
+        hints = {}
+        if isinstance(kernel.size_hints, dict):
+            hints = kernel.size_hints
         nanoseconds = getattr(kernel, "autotune_time_taken_ns", None)
         for part in parts:
             tuned = KernelTuned(

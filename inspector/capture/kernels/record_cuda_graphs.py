@@ -534,7 +534,9 @@ def _check(recorder: Recorder, graph: Any, module: Any, refused: str) -> None:
         return
     reason = graph.disabled_cudagraphs_reason
     info = graph.cudagraph_info
-    reasons = [reason] if reason else []
+    reasons = []
+    if reason:
+        reasons = [reason]
     if info is not None and not reason:
         reasons += info.cudagraph_fail_reasons
     if refused and not reasons:

@@ -83,6 +83,7 @@ def kernel_calls(recorder: Recorder, when: When) -> Iterator[None]:
 def _kernel_call_described(kernel: Any, name: str) -> KernelCall:
     from torch._inductor.virtualized import V
 
+    # Both live only while Inductor generates code, so everything is turned into text here.
     sizes = _Expressions(V.graph.sizevars)
     args = kernel.args
     pointers = list(_pointers(args))
@@ -109,6 +110,7 @@ def _pointers(args: Any) -> Iterator[Pointer]:
     seen = list[Any]()
     # One pointer stands under each of its buffers' names, so it is yielded once.
     for inplaced in args.inplace_buffers.values():
+        # A buffer that Inductor removed has a marker in place of a pointer.
         if not hasattr(inplaced, "inner_name") or any(inplaced is each for each in seen):
             continue
         seen.append(inplaced)
@@ -138,9 +140,15 @@ def _buffer(name: str, sizes: "_Expressions") -> KernelBuffer:
             mutates="",
         )
     buffer: Any = V.graph.try_get_buffer(name)
-    layout = buffer.maybe_get_layout() if hasattr(buffer, "maybe_get_layout") else buffer.get_layout()
+    if hasattr(buffer, "maybe_get_layout"):
+        layout = buffer.maybe_get_layout()
+    else:
+        layout = buffer.get_layout()
+    # MutationLayoutSHOULDREMOVE: the buffer has no memory of its own, it writes to another one's.
     target = getattr(layout, "target", None)
-    mutated = target.get_name() if target is not None and "Mutation" in type(layout).__name__ else ""
+    mutated = ""
+    if target is not None and "Mutation" in type(layout).__name__:
+        mutated = target.get_name()
     if name in V.graph.graph_inputs:
         kind, held = "input", name
     else:
@@ -178,8 +186,12 @@ def _output(name: str, sizes: "_Expressions") -> str:
     from torch._inductor.virtualized import V
 
     nodes = getattr(getattr(V.graph, "module", None), "graph", None)
-    outputs = [node for node in nodes.nodes if node.op == "output"] if nodes is not None else []
-    returned = list(outputs[0].args[0]) if outputs and isinstance(outputs[0].args[0], list | tuple) else []
+    outputs = []
+    if nodes is not None:
+        outputs = [node for node in nodes.nodes if node.op == "output"]
+    returned = []
+    if outputs and isinstance(outputs[0].args[0], list | tuple):
+        returned = list(outputs[0].args[0])
     for node, value in zip(returned, getattr(V.graph, "graph_outputs", ()), strict=False):
         is_tensor = isinstance(node, torch.fx.Node) and isinstance(node.meta.get("val"), torch.Tensor)
         if is_tensor and value.get_name() == name:
@@ -192,6 +204,7 @@ def _viewed(node: Any, buffer: Any, sizes: "_Expressions") -> str:
     import torch
 
     whole = [sizes.text(size) for size in buffer.get_size()]
+    # Up through views, until a node has the buffer's own sizes: of `mean.squeeze()`, the buffer holds the mean.
     while isinstance(node, torch.fx.Node) and isinstance(node.meta.get("val"), torch.Tensor):
         value = node.meta["val"]
         if [sizes.text(getattr(getattr(size, "node", None), "expr", size)) for size in value.shape] == whole:
@@ -212,7 +225,9 @@ def _piece(name: str, layout: Any) -> str:
     from torch._inductor.virtualized import V
 
     view = getattr(layout, "view", None)
-    base = V.graph.try_get_buffer(view.get_name()) if view is not None else None
+    base = None
+    if view is not None:
+        base = V.graph.try_get_buffer(view.get_name())
     node = getattr(base, "origin_node", None)
     parts = [each.get_name() for each in getattr(base, "inputs", ()) if hasattr(each, "get_name")]
     if node is None or name not in parts or "cat" not in str(node.target) or len(node.args[0]) != len(parts):
@@ -238,6 +253,7 @@ def _last_origin(buffer: Any, sizes: "_Expressions") -> str:
     origins = [each for each in getattr(_data(buffer), "origins", ()) if isinstance(each.meta.get("val"), torch.Tensor)]
     if not origins:
         return ""
+    # Origins are a set; the graph has their order.
     order = {node: at for at, node in enumerate(origins[0].graph.nodes)}
     last = max(origins, key=lambda each: order.get(each, -1))
     kind = getattr(getattr(buffer, "data", None), "reduction_type", None)
@@ -246,7 +262,9 @@ def _last_origin(buffer: Any, sizes: "_Expressions") -> str:
     value = last.meta["val"]
     shape = [sizes.text(getattr(getattr(size, "node", None), "expr", size)) for size in value.shape]
     is_same = shape == [sizes.text(size) for size in buffer.get_size()] and value.dtype == buffer.get_dtype()
-    return str(last.name) if is_same else ""
+    if not is_same:
+        return ""
+    return str(last.name)
 
 
 def _data(buffer: Any) -> Any:
@@ -270,7 +288,10 @@ class _Expressions:
 
         if isinstance(expr, int | str):
             return str(expr)
-        whole = expr.xreplace(self._computed) if hasattr(expr, "xreplace") else expr
+        if hasattr(expr, "xreplace"):
+            whole = expr.xreplace(self._computed)
+        else:
+            whole = expr
         self._used |= getattr(whole, "free_symbols", set())
         return str(pexpr(whole))
 
@@ -309,7 +330,10 @@ class Statements:
             for kernel, lines in self._written.pop(node, {}).items():
                 merged = kernels.setdefault(kernel, {})
                 for line, origins in lines.items():
-                    text = line if isinstance(line, str) else line().strip()
+                    if isinstance(line, str):
+                        text = line
+                    else:
+                        text = line().strip()
                     _join(merged.setdefault(zlib.crc32(text.encode()), []), origins)
         return list(kernels.values())
 
@@ -428,9 +452,15 @@ class Statements:
         if len(text) < _SHORTEST:
             return
         origin = _interpreted(virtualized) or _exact(self._node)
-        origins = [origin] if origin is not None else list(self._node.node.origins)
+        if origin is not None:
+            origins = [origin]
+        else:
+            origins = list(self._node.node.origins)
         lines = self._written.setdefault(self._node, {}).setdefault(virtualized.kernel, {})
-        key = line if hasattr(line, "value_fn") else text
+        if hasattr(line, "value_fn"):
+            key = line
+        else:
+            key = text
         if (known := lines.get(key)) is None:
             lines[key] = origins
         else:
@@ -457,7 +487,9 @@ def _interpreted(virtualized: Any) -> Any:
 def _exact(node: Any) -> Any:
     """Return the FX node of a scheduler node's result, if there is exactly one."""
     get = getattr(node.node, "get_origin_node", None)
-    return get() if get is not None else None
+    if get is None:
+        return None
+    return get()
 
 
 _HOOK = "set_kernel_post_grad_provenance_tracing"
@@ -486,7 +518,7 @@ def kernels(recorder: Recorder, when: When) -> Iterator[None]:
             def traced(node_schedule: Any, kernel_name: str, is_extern: bool = False) -> Any:
                 schedules.append(node_schedule)
                 with recorder.watching("a kernel"):
-                    recorder.add(_described(statements, node_schedule, kernel_name, is_extern))
+                    recorder.add(_described(statements, node_schedule, kernel_name, is_extern=is_extern))
                 return original(node_schedule, kernel_name, is_extern)
 
             ours.add(traced)
@@ -514,13 +546,19 @@ def kernels(recorder: Recorder, when: When) -> Iterator[None]:
         yield
 
 
-def _described(statements: Statements, schedule: Any, name: str, is_extern: bool) -> KernelMade:
+def _described(statements: Statements, schedule: Any, name: str, *, is_extern: bool) -> KernelMade:
+    """Describe a kernel; `schedule` is the node of the call if it is extern, and what the scheduler fused if not."""
     from torch._inductor import metrics
 
-    scheduled = [] if is_extern else scheduler_nodes(schedule)
-    nodes = [schedule] if is_extern else [node.node for node in scheduled if node.node is not None]
+    if is_extern:  # one ir.Operation, which the scheduler does not look into
+        scheduled: list[Any] = []
+        nodes = [schedule]
+        operations = [schedule.get_operation_name()]
+    else:
+        scheduled = scheduler_nodes(schedule)
+        nodes = [node.node for node in scheduled if node.node is not None]
+        operations = [node.get_name() for node in scheduled]
     origins = [origin for node in nodes for origin in origins_of(node, exact=is_extern)]
-    operations = [schedule.get_operation_name()] if is_extern else [node.get_name() for node in scheduled]
     stacks = tuple(dict.fromkeys(trace for node in nodes for trace in stacks_of(node)))
     line_stacks, beside = _numbered(statements.take(scheduled), stacks)
     return KernelMade(
@@ -571,14 +609,18 @@ def _language(nodes: list[Any], is_extern: bool) -> str:
     from torch._inductor import config
 
     device = next((device for node in nodes if (device := node.get_device()) is not None), None)
-    kind = device.type if device is not None else "cpu"
+    kind = "cpu"
+    if device is not None:
+        kind = device.type
     return str(getattr(config, f"{kind}_backend", "triton"))
 
 
 def origins_of(node: Any, *, exact: bool) -> list[Any]:
     """Return the FX nodes of an `ir.Operation`; with `exact`, only the node that it computes, if torch knows it."""
     # An external call computes exactly one node; a fused one has many origins.
-    origin = getattr(node, "origin_node", None) if exact else None
+    origin = None
+    if exact:
+        origin = getattr(node, "origin_node", None)
     if origin is not None:
         return [origin]
     return list(node.origins)
@@ -637,7 +679,9 @@ def _layouts(graph: Any) -> Iterator[tuple[str, Any]]:
     """Return each buffer's layout, and each constant, keyed by its name in the code."""
     yield from graph.constants.items()
     for name, buffer in (*graph.graph_inputs.items(), *graph.name_to_buffer.items()):
-        layout = buffer.maybe_get_layout() if hasattr(buffer, "maybe_get_layout") else None
+        layout = None
+        if hasattr(buffer, "maybe_get_layout"):
+            layout = buffer.maybe_get_layout()
         if layout is not None:
             yield name, layout
 

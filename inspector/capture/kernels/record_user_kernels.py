@@ -142,7 +142,10 @@ def _calling(original: Callable[..., Any], origins: _Origins, current: threading
 
     def call(self: Any, variable: Any, *args: Any, **kwargs: Any) -> Any:
         outer = getattr(current, "called", None)
-        current.called = variable.kernel if outer is None else outer
+        if outer is None:
+            current.called = variable.kernel
+        else:
+            current.called = outer
         origins.kernels[id(variable.kernel)] = current.called
         try:
             return original(self, variable, *args, **kwargs)
@@ -231,7 +234,9 @@ def described(
     op = ops.get(constants)
     if op is not None and op.constants is not side_table().get_constant_args(constants):
         op = None  # torch._dynamo.reset() restarts the numbers
-    described_op = None if op is None else _op(op)
+    described_op = None
+    if op is not None:
+        described_op = _op(op)
     file, line = _defined_at(kernel)
     return UserKernel(
         stage=current_stage(),
@@ -288,7 +293,9 @@ def _chain(kernel: Any) -> Iterator[Any]:
     while kernel is not None:
         yield kernel
         inner = getattr(kernel, "fn", None)
-        kernel = inner if hasattr(inner, "arg_names") else None
+        kernel = None
+        if hasattr(inner, "arg_names"):
+            kernel = inner
 
 
 def side_table() -> Any:
@@ -319,8 +326,12 @@ def _parameters(user: Any, kernel: Any, configs: Any, analysis: Analysis | None)
         if kind is ParameterKind.TENSOR:
             dtype = str(value.get_dtype()).removeprefix("torch.")
             shape = tuple(map(str, value.get_size()))
-            is_written = None if written is None else name in written
-            is_read = None if read is None else name in read
+            is_written = None
+            if written is not None:
+                is_written = name in written
+            is_read = None
+            if read is not None:
+                is_read = name in read
         elif name in user.kwargs:
             text = _text(value)
         yield Parameter(

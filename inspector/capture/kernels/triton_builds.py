@@ -100,7 +100,9 @@ class TritonBuilds:
         hash_ = str(metadata["hash"])
         if cache_hit and hash_ in self._compilations:  # from this run's cache: already measured
             return
-        stages = [] if cache_hit else [("source", times.ir_initialization), *times.lowering_stages]
+        stages = []
+        if not cache_hit:
+            stages = [("source", times.ir_initialization), *times.lowering_stages]
         times_taken = tuple(StageTime(str(stage), micro / 1e6) for stage, micro in stages)
         self._compilations[hash_] = _Compilation(dict(metadata), times_taken, _code(metadata_group))
 
@@ -148,7 +150,9 @@ class TritonBuilds:
     def _describe(self, kernel: Any, stage: Stage, result: Any, *, only: bool) -> Built:
         config, compiled = result.config, result.kernel
         build = self._compilations.get(_hash(result))
-        metadata = build.metadata if build else {}
+        metadata = {}
+        if build:
+            metadata = build.metadata
         registers, spills = getattr(compiled, "n_regs", None), getattr(compiled, "n_spills", None)
         # Triton reads both from the driver when it loads the kernel onto a GPU; the binary tells the same.
         if registers is None and build is not None and _BINARY in build.code:  # not loaded yet

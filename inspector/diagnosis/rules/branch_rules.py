@@ -142,7 +142,9 @@ def _check(scene: DiagnosisScene, cause: RootCause, each: Break) -> Iterator[Can
     if other and raised:
         other += f" instead of {raised}"
     place = f"{each.file.replace(chr(92), '/').rpartition('/')[2]}:{branch.lineno}"
-    kept = f"keep `{source_of(text, read.targets[0])}` a tensor, and " if read is not None else ""
+    kept = ""
+    if read is not None:
+        kept = f"keep `{source_of(text, read.targets[0])}` a tensor, and "
     advice = f"{place}: {kept}replace the check by `{asserted}`, which stays in the graph{other}."
     if edits:
         yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=77)
@@ -161,7 +163,9 @@ def raising_branch(text: str, line: int) -> tuple[ast.If, ast.expr, ast.Assign |
     if tree is None:
         return None
     for block in (getattr(node, "body", None) for node in ast.walk(tree)):
-        for before, after in pairwise(block) if isinstance(block, list) else ():
+        if not isinstance(block, list):
+            continue
+        for before, after in pairwise(block):
             match before:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value) if (
                     before.lineno == line and isinstance(after, ast.If) and _only_raises(after)
@@ -239,9 +243,13 @@ def _message(text: str, branch: ast.If) -> str:
 def other_results(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to leave an `if` that returns something else than a tensor to the caller: torch.where selects tensors."""
     for cause in scene.causes:
-        for each in scene.breaks(cause) if cause.kind in _KINDS else ():
+        if cause.kind not in _KINDS:
+            continue
+        for each in scene.breaks(cause):
             text = scene.session.listings.get(each.file, "")
-            branch = _if_at(text, each.line) if scene.is_users(each.file) else None
+            branch = None
+            if scene.is_users(each.file):
+                branch = _if_at(text, each.line)
             if branch is None or not _returns_a_constant(branch):
                 continue
             test, returned = (shortened(source_of(text, node)) for node in (branch.test, branch.body[-1]))
@@ -262,7 +270,9 @@ def _returns_a_constant(branch: ast.If) -> bool:
 def loops(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer a fixed number of steps, or a compiled step, for a loop whose end depends on a tensor's values."""
     for cause in scene.causes:
-        for each in scene.breaks(cause) if cause.kind in _KINDS else ():
+        if cause.kind not in _KINDS:
+            continue
+        for each in scene.breaks(cause):
             end = _end_of_loop(scene.session.listings.get(each.file, ""), each.line)
             if end and scene.is_users(each.file):
                 text = (

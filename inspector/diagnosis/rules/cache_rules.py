@@ -40,7 +40,7 @@ def generation(scene: DiagnosisScene) -> Iterator[Candidate]:
         yield Candidate(text, tuple(causes), worth=85)
     elif switched and len(switched) == len(scene.causes):
         text = f"Nothing to change: a prompt and single tokens ({_change(scene, switched[0])}) need one graph each."
-        yield Candidate(text, tuple(cause.id for cause in switched), worth=85)
+        yield Candidate(text, tuple(cause.id for cause in switched), worth=85, is_no_change=True)
 
 
 def _growth(scene: DiagnosisScene, cause: RootCause) -> Growth | None:
@@ -82,12 +82,14 @@ def growing_lists(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer a tensor of fixed size instead of a list that grows in each call."""
     for cause in scene.causes:
         lengths = _growing(scene, cause)
+        # A counter that grows along with the list has rules of its own, which know how to keep it.
         if not lengths or cause.title.startswith(_counters_changed(scene, cause)):
             continue
         name = lengths[0].subject.removeprefix("len(").removesuffix(")")
         if name.isidentifier() and not _fills(scene, cause, name):
             continue
         place = place_ahead(cause)
+        # What a call passes has another length each time; only what the model itself fills can be said to grow.
         if _is_of_argument(name) and not _is_filled(scene, cause, name.rpartition(".")[2]):
             text = (
                 f"{place}{lengths[0].subject} differs between calls, and each length costs a graph: pass objects with "
@@ -200,10 +202,12 @@ def memos(scene: DiagnosisScene) -> Iterator[Candidate]:
             continue
         file = cause.file or ""
         text = scene.session.listings.get(file, "")
-        function = next(iter(functions_at(text, cause.line or 0)[-1:]), None)
-        if function is None or not scene.is_users(file):
+        functions = functions_at(text, cause.line or 0)
+        if not functions or not scene.is_users(file):
             continue
+        function = functions[-1]  # the innermost one
         for memo in _memos(text, function):
+            # Each size may be a cause of its own, and one edit is for all of them.
             if (file, memo.line) not in offered and _has_other_keys(scene, cause, memo):
                 offered.add((file, memo.line))
                 yield _computed_in_each_call(scene, cause, function, memo)
@@ -258,8 +262,11 @@ def _memos(text: str, function: Function) -> Iterator[Memo]:
         name, of = source_of(text, table), source_of(text, key)
         uses = [each for each in ast.walk(function) if isinstance(each, ast.Subscript) and _reads(each, table, key)]
         fills = any(isinstance(each.ctx, ast.Store) for each in uses)
-        others = [each for each in ast.walk(function) if ast.unparse(each) == ast.unparse(table)] if fills else []
+        others = []
+        if fills:
+            others = [each for each in ast.walk(function) if ast.unparse(each) == ast.unparse(table)]
         if fills and len(others) == len(uses) + 1:  # the function asks the dictionary nothing else
+            # `if True: entry = ...` keeps each line in its place, so that findings of the trial can be compared.
             changes = ((statement.test, "True"), *((each, entry) for each in uses))
             yield Memo(name, of, statement.lineno, changes)
 

@@ -272,7 +272,9 @@ def _with_new_view(broken: Break, text: str) -> Iterator[_Rewrite]:
             return
     match call.func:
         case ast.Attribute(value=ast.Name(id=name), attr=method) if method in _OF_SHAPES:
-            also = f"{target} = " if target not in ("", name) else ""
+            also = ""
+            if target not in ("", name):
+                also = f"{target} = "
             arguments = source_of(text, call).removeprefix(f"{name}.{method}")
             new = f"{also}{name} = {name}.{method.removesuffix('_')}{arguments}"
             advice = f"write `{shortened(new)}`{in_library(broken.file)}; the caller's tensor then keeps its shape."
@@ -317,7 +319,9 @@ def _reduction(old: Iterable[ast.keyword]) -> str:
     refused = {name for name, value in values.items() if value is not None and not value}
     if "reduce" in refused:
         return "none"
-    return "sum" if refused else "mean"
+    if refused:
+        return "sum"
+    return "mean"
 
 
 _NO_TENSOR = "GB0208"
@@ -361,7 +365,10 @@ def _tensor_of(text: str, call: ast.Call) -> str:
         case _:
             return ""
     written = source_of(text, tensor)
-    plain = f"({written})" if isinstance(tensor, ast.BinOp | ast.UnaryOp | ast.IfExp | ast.Compare) else written
+    if isinstance(tensor, ast.BinOp | ast.UnaryOp | ast.IfExp | ast.Compare):
+        plain = f"({written})"
+    else:
+        plain = written
     if _has_no_gradient(tensor):
         return plain
     return f"{plain}.detach()"
@@ -415,6 +422,10 @@ def _argument(text: str, line: int, match: re.Match[str]) -> ast.expr | None:
 
 
 _BY_BLOCKS = "Compile each block by itself"
+_OF_DDP = (
+    "Nothing to change in DistributedDataParallel, whose forward breaks by design; or compile the model before "
+    "you wrap it: DistributedDataParallel(torch.compile(model))."
+)
 _KNOWN = (
     (
         ("torch/ao/nn/quantized", "torch/ao/nn/intrinsic/quantized", "torch.ao.nn.quantized", "ScriptObject"),
@@ -423,8 +434,7 @@ _KNOWN = (
     ),
     (
         ("torch/nn/parallel/distributed", "torch.nn.parallel.distributed", "torch/nn/parallel/data_parallel"),
-        "Nothing to change in DistributedDataParallel, whose forward breaks by design; or compile the model before "
-        "you wrap it: DistributedDataParallel(torch.compile(model)).",
+        _OF_DDP,
     ),
     (
         ("torch/distributed/fsdp", "torch.distributed.fsdp"),
@@ -452,7 +462,9 @@ def torchs_own(scene: DiagnosisScene) -> Iterator[Candidate]:
                 text = f"{at(cause)}: {found[:1].lower()}{found[1:]}"
             if found.startswith(_BY_BLOCKS) and (blocks := tuple(_blocks_of_fsdp(scene))):
                 trial = Trial(parts=blocks)
-            yield Candidate(text, (cause.id,), trial, worth=46)
+            # With the user's line before it, it stands beside other advice, like any other.
+            is_no_change = text == _OF_DDP
+            yield Candidate(text, (cause.id,), trial, worth=46, is_no_change=is_no_change)
 
 
 def _blocks_of_fsdp(scene: DiagnosisScene) -> Iterator[str]:

@@ -53,6 +53,7 @@ def open_integers(scene: DiagnosisScene) -> Iterator[Candidate]:
         is_users = scene.is_users(cause.file)
         kind, source = _kind_of(scene, cause, owner, name)
         what = _WORDS[kind].replace("{source}", source)
+        # The setting makes the integer dynamic, and the use makes it a constant again: no trial can help.
         if owner is not None and _needs_constant(owner, name):
             if is_users:
                 text = (
@@ -67,7 +68,7 @@ def open_integers(scene: DiagnosisScene) -> Iterator[Candidate]:
         if shared:
             what = f"differs between {shared}"
         other = _OTHERWISE[kind]
-        if decides:
+        if decides:  # a tensor in its place would break the graph
             other = "choose what depends on it outside of compiled code"
         instead = in_library(cause.file or "")
         if is_users and other:
@@ -121,6 +122,7 @@ _OTHERWISE = {
 def _kind_of(scene: DiagnosisScene, cause: RootCause, owner: ast.ClassDef | None, name: str) -> tuple[_Kind, str]:
     """Return what an integer attribute holds, by the statements that assign it, and the source of what they assign."""
     text = scene.session.listings.get(cause.file or "", "")
+    # Another class of the file may have an attribute of that name, so look into the own one first.
     where: ast.AST | None = parsed(text)
     if owner is not None and _is_counted_up(owner, name):
         where = owner
@@ -132,6 +134,7 @@ def _kind_of(scene: DiagnosisScene, cause: RootCause, owner: ast.ClassDef | None
             if isinstance(node, ast.Assign | ast.AugAssign) and _assigns(node, name):
                 grows = isinstance(node, ast.AugAssign) or _reads(node.value, {name})
                 kinds.setdefault(_kind(node.value, grows=grows), shortened(source_of(text, node.value)))
+    # Of several assignments, the kind that says most: the order of `_Kind`.
     return next(((kind, kinds[kind]) for kind in _Kind if kind in kinds), (_Kind.OTHER, ""))
 
 
@@ -154,6 +157,7 @@ def counters(scene: DiagnosisScene) -> Iterator[tuple[RootCause, Cause]]:
     for cause in scene.causes:
         guards = [each for each in scene.guards(cause) if each.kind is CauseKind.ATTRIBUTE_VALUE]
         if cause.kind is RootKind.ATTRIBUTE_VALUE and not cause.expected and _are_integers(guards):
+            # That an attribute appeared is no change of its value.
             counting = [each for each in guards if not {each.was, each.now} & set(_PRESENCE)]
             owner = _owner(scene, cause)
             receiver = _receiver(scene, cause)
@@ -190,6 +194,7 @@ def _init(owner: ast.ClassDef) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
 
 
 def _start(guard: Cause) -> str:
+    # The first graph was compiled in the first call, which may have counted already: 1 then was 0 before.
     if guard.was is None or not guard.was.lstrip("-").isdecimal() or guard.was == "1":
         return "0"
     return guard.was
@@ -232,6 +237,7 @@ def _needs_number(owner: ast.ClassDef, name: str) -> bool:
     """
     methods = [node for node in owner.body if isinstance(node, _FUNCTIONS) and node.name != "__init__"]
     nodes = [node for method in methods for node in ast.walk(method)]
+    # Also by a local name: `n = self.n`, and then `if n > 3`.
     copies = [node for node in nodes if isinstance(node, ast.Assign) and _reads(node.value, {name})]
     holders = {name} | {target.id for node in copies for target in node.targets if isinstance(target, ast.Name)}
     return any(_reads(part, holders) for node in nodes for part in _numbers_in(node))
@@ -322,15 +328,16 @@ def _made_in_init(scene: DiagnosisScene, file: str, owner: ast.ClassDef, name: s
     if init is None:
         return None
     body = init.body
-    for node in body:
-        text = scene.line(file, node.lineno)
-        if node.lineno != node.end_lineno:
-            continue
+    on_one_line = [node for node in body if node.lineno == node.end_lineno]  # an edit replaces one line
+    for node in on_one_line:
         if _assigns(node, name):
+            text = scene.line(file, node.lineno)
             return LineEdit(file, node.lineno, _indented(text, made), text.strip())
-    for node in body:
+    if any(_assigns(node, name) for node in body):
+        return None
+    for node in on_one_line:
         text = scene.line(file, node.lineno)
-        if "super().__init__(" in text and node.lineno == node.end_lineno and not any(_assigns(n, name) for n in body):
+        if "super().__init__(" in text:  # a module takes a buffer only after that
             return LineEdit(file, node.lineno, f"{text}; {made}", text.strip())
     return None
 

@@ -52,6 +52,7 @@ def failures(scene: DiagnosisScene) -> Iterator[Candidate]:
     if failure is None or failure.phase not in (FailurePhase.EAGER, FailurePhase.RUN) or failure.type == "SystemExit":
         return
     cause = next(each for each in scene.causes if any(one.what is Finding.FAILURE for one in each.symptoms))
+    # What raises without torch.compile, too, is no work for it; a mark that the code violates has advice of its own.
     if failure.phase is FailurePhase.EAGER:
         yield Candidate(_in_eager(scene, failure, cause), (cause.id,), worth=100)
     elif failure.type.endswith(_VIOLATION):
@@ -102,7 +103,7 @@ def _forbidden(scene: DiagnosisScene) -> Iterator[tuple[ShapedTensor, Dimension]
 def _unmarked(tensor: ShapedTensor, dim: Dimension, drop: str) -> str:
     fixed = dim.fixed or next(iter(dim.conditions), None)
     size = f"{tensor.name}.shape[{dim.index}]"
-    if fixed is None or fixed.line is None:
+    if fixed is None or fixed.line is None:  # torch names no line, as for sizes that Inductor specializes
         why = "which cannot take every size"
         if dim.fixed:
             why = "on which torch specializes after tracing"
@@ -127,7 +128,7 @@ def _size_of_tensor(
     holders = functions_at(text, fixed.line)
     known = {argument.arg for holder in holders[-1:] for argument in holder.args.args}
     number = _number_at(text, fixed.line, dim)
-    if number is None or tensor.name not in known:
+    if number is None or tensor.name not in known:  # the innermost function must have the tensor under that name
         return
     size = f"{tensor.name}.shape[{dim.index}]"
     advice = (
@@ -145,9 +146,14 @@ def _number_at(text: str, line: int, dim: Dimension) -> ast.expr | None:
     for node in nodes_of(statement):
         match node:
             case ast.Call(func=ast.Attribute(attr=method), args=arguments) if method in _RESHAPES:
-                sizes = arguments[0].elts if len(arguments) == 1 and isinstance(arguments[0], ast.Tuple) else arguments
+                if len(arguments) == 1 and isinstance(arguments[0], ast.Tuple):
+                    sizes = arguments[0].elts
+                else:
+                    sizes = arguments
                 fits = [each for each in sizes if covers(each, line) and _may_be(each, dim.size)]
-                return fits[0] if fits else None
+                if not fits:
+                    return None
+                return fits[0]
     return None
 
 
@@ -188,11 +194,13 @@ def _while_compiling(scene: DiagnosisScene, failure: Failure, cause: RootCause) 
         )
         yield Candidate(text, (cause.id,), worth=90)
         return
+    # Then it may be the model's own error, which torch.compile has nothing to do with.
     if not _worked_in_eager(scene) and not _IS_COMPILER.search(failure.type):
         return
     if (known := _break_as_error(scene, failure, cause)) is not None:
         yield known
         return
+    # Each of these is offered only if its trial holds; `worth` says which one is tried first.
     yield from _branch_while_compiling(scene, cause)
     yield from _byte_masks(scene, failure, cause)
     kept_out = _kept_out(scene, failure, cause)
@@ -218,7 +226,7 @@ def _raises(scene: DiagnosisScene, failure: Failure, cause: RootCause, kept_out:
     how = _keep_out(scene, cause)
     if kept_out is not None:
         tried = scene.tried(kept_out.trial)
-        if tried is not None and tried.counts is None:
+        if tried is not None and tried.counts is None:  # the trial raised, too
             how = "Not known what to change: it raises as well if this line is kept out of the graph."
     return f"{subject} raises {_original_error(failure)} when it is compiled. {how}"
 
@@ -329,6 +337,7 @@ def _kept_out_calls(scene: DiagnosisScene, failure: Failure, cause: RootCause) -
     """Offer to run the user's calls of a package in eager, if compiling raises there; the trial makes that edit."""
     if scene.is_users(cause.file):
         return
+    # Nearest first: the package of the line that raised, those that failed to compile, then those of the modules.
     failed = [each.file for each in scene.session.compilations if each.fail_type is not None]
     files = (cause.file or "", *failed, *(each.file for each in scene.session.parts))
     packages = dict.fromkeys(filter(None, map(package_of, files)))
@@ -374,7 +383,7 @@ def _statements_calling(scene: DiagnosisScene, file: str, text: str, package: st
         of_package = (each.path for each in scene.session.parts if package_of(each.file) == package)
         modules = {each.rpartition(".")[2] for each in of_package}
     imported = set(_imported(tree, package))
-    ran = {each.line for each in scene.session.functions if each.file == file}
+    ran = {each.line for each in scene.session.functions if each.file == file}  # empty: not recorded, so take all
     found: dict[int, ast.stmt] = {}
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef) or function.name == "__init__":
@@ -420,7 +429,7 @@ def _in_eager_only(text: str, statement: ast.stmt, torch: str) -> tuple[ast.stmt
             isinstance(node, ast.Slice) for node in ast.walk(index)
         ):
             key = source_of(text, index)
-            if isinstance(index, ast.Tuple) and not key.startswith("("):
+            if isinstance(index, ast.Tuple) and not key.startswith("("):  # `x[i, j]` has one index, a tuple
                 key = f"({key})"
             stored = f"{source_of(text, target)}.__setitem__({key}, {source_of(text, value)})"
             return statement, f"{torch}.compiler.disable(lambda: {stored})()"
@@ -443,6 +452,7 @@ def _needs_frame(node: ast.AST) -> bool:
 def _worked_in_eager(scene: DiagnosisScene) -> bool:
     """Whether the model ran in eager. A capture of a model file runs it in eager first, and stops if it raises."""
     session = scene.session
+    # Where no copy of the model could be made, eager was not called first.
     copied = not any("were not compared with eager" in each.what for each in session.problems)
     called = any(each.outcome is not Outcome.NOT_RUN for each in session.scenarios)
     return called and copied

@@ -60,9 +60,12 @@ def known_fixes(scene: DiagnosisScene) -> Iterator[Candidate]:
         text = _known(scene, cause)
         if text:
             place = at(cause)
-            if place and not text.startswith((place, "Nothing")):
+            # The tables of advice have only words, no field that says this.
+            is_no_change = text.startswith("Nothing")
+            if place and not text.startswith(place) and not is_no_change:
                 text = f"{place}: {text}"
-            yield Candidate(text, (cause.id,), general=not _is_about_this(scene, cause))
+            is_general = not _is_about_this(scene, cause)
+            yield Candidate(text, (cause.id,), general=is_general, is_no_change=is_no_change)
 
 
 def _known(scene: DiagnosisScene, cause: RootCause) -> str:

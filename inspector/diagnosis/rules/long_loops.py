@@ -42,7 +42,9 @@ def long_loops(scene: DiagnosisScene) -> Iterator[Candidate]:
     moved = None
     if scene.is_users(loop.file):
         text, torch = scene.session.listings.get(loop.file, ""), scene.torch_name(loop.file)
-        moved = moved_body(text, loop.line, torch) if torch else None
+        moved = None
+        if torch:
+            moved = moved_body(text, loop.line, torch)
     if moved is not None:
         advice = (
             f"{where}: move lines {moved.first} to {moved.last}, the body of the loop, to {moved.name}(), and compile "
@@ -58,7 +60,8 @@ def long_loops(scene: DiagnosisScene) -> Iterator[Candidate]:
         advice = f"{where}: compile what the loop calls instead of the whole: {statements}. Now {passes}."
         trial = Trial(parts=tuple(called))
         yield Candidate(advice, (), trial, worth=41, only_checked=True, needs_backend=True, saves_time=True)
-    if any(each.compile_seconds is not None for each in scene.session.trials):
+    was_tried = any(each.compile_seconds is not None for each in scene.session.trials)
+    if was_tried:
         text = f"Nothing to fix. At {where}, {passes}; compiling one pass instead was tried and takes as long."
     elif moved is not None:
         how = f"move lines {moved.first} to {moved.last}, the body of the loop, to a function, and compile that"
@@ -69,8 +72,11 @@ def long_loops(scene: DiagnosisScene) -> Iterator[Candidate]:
     else:
         how = "compile one pass instead of the whole"
         text = f"Nothing to fix. At {where}, {passes}; if compiling takes too long, {how}."
-    change = Trial(parts=tuple(called)) if called and moved is None else None
-    yield Candidate(text, (), change=change)
+    change = None
+    if called and moved is None:
+        change = Trial(parts=tuple(called))
+    names_no_change = was_tried or (moved is None and not called)
+    yield Candidate(text, (), change=change, is_no_change=names_no_change)
 
 
 def _is_most(scene: DiagnosisScene, loop: Unrolled) -> bool:
@@ -109,6 +115,10 @@ class MovedBody(Struct, frozen=True):
     """The lines that moved."""
 
 
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
 def moved_body(text: str, line: int, torch: str) -> MovedBody | None:
     """Return a file with the body of the loop at a line in a function; None: this body cannot be moved as it is.
 
@@ -140,17 +150,16 @@ def moved_body(text: str, line: int, torch: str) -> MovedBody | None:
         return None
     is_method = bool(function.args.args) and function.args.args[0].arg == "self"
     lines = text.split("\n")
-    head = lines[function.lineno - 1]
-    indent = head[: len(head) - len(head.lstrip())]
-    parameters = ["self", *given] if is_method else given
+    indent = _indent(lines[function.lineno - 1])
+    parameters, name = given, new
+    if is_method:
+        parameters, name = ["self", *given], f"self.{new}"
     first, last = inside[0].lineno, inside[-1].end_lineno or inside[-1].lineno
     body = [textwrap.dedent("\n".join(lines[first - 1 : last]))]
-    body += [f"{name} = {ast.unparse(value)}" for name, value in zip(made, values, strict=True)]
+    body += [f"{each} = {ast.unparse(value)}" for each, value in zip(made, values, strict=True)]
     body.append(f"return {', '.join(returned)}")
     step = [f"def {new}({', '.join(parameters)}):", *textwrap.indent("\n".join(body), "    ").split("\n"), ""]
-    name = f"self.{new}" if is_method else new
-    start = lines[loop.body[0].lineno - 1]
-    pad = start[: len(start) - len(start.lstrip())]
+    pad = _indent(lines[loop.body[0].lineno - 1])
     stored = _with_values(after, made)
     passes = [*map(ast.unparse, before), f"{', '.join(returned)} = {name}({', '.join(given)})", *stored]
     written = [pad + each for each in "\n".join(passes).split("\n")]
@@ -218,7 +227,10 @@ def _with_values(after: Iterable[ast.stmt], made: list[str]) -> list[str]:
     for statement in after:
         value = _stores(statement)
         assert value is not None
-        name = value.id if isinstance(value, ast.Name) else next(names)
+        if isinstance(value, ast.Name):
+            name = value.id
+        else:
+            name = next(names)
         match statement:
             case ast.Expr(value=ast.Call(func=func)):
                 written.append(f"{ast.unparse(func)}({name})")
@@ -249,7 +261,9 @@ def _loaded_outside(function: _Function, loop: ast.AST, inside: list[ast.stmt]) 
     """Return the names that the function reads elsewhere than in the part that moves."""
     mine = {id(node) for statement in inside for node in ast.walk(statement)}
     every = (node for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
-    test = {id(node) for node in ast.walk(loop.test)} if isinstance(loop, ast.While) else set()
+    test = set()
+    if isinstance(loop, ast.While):
+        test = {id(node) for node in ast.walk(loop.test)}
     return {node.id for node in every if id(node) not in mine or id(node) in test}
 
 

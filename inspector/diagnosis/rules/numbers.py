@@ -169,7 +169,9 @@ def limits_of_numpy(scene: DiagnosisScene) -> Iterator[Candidate]:
     for cause in scene.causes:
         for each in scene.breaks(cause):
             torch, text = scene.torch_name(each.file), scene.session.listings.get(each.file, "")
-            call = next(_limits_at(text, each.line), None) if torch else None
+            call = None
+            if torch:
+                call = next(_limits_at(text, each.line), None)
             if call is None:
                 continue
             old, dtype = call
@@ -262,7 +264,9 @@ def random_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
 def _drawn_before(text: str, line: int) -> tuple[str, int] | None:
     """Return the function of Python's `random` that draws a number which a line uses, and where it draws it."""
     statement = statement_at(text, line)
-    used = {each.id for each in ast.walk(statement) if isinstance(each, ast.Name)} if statement is not None else set()
+    used = set()
+    if statement is not None:
+        used = {each.id for each in ast.walk(statement) if isinstance(each, ast.Name)}
     for function in functions_at(text, line)[-1:]:
         for node in ast.walk(function):
             match node:
@@ -332,7 +336,9 @@ def _draw_at(text: str, line: int) -> str:
 def _of_numpy(file: str, text: str, calls: list[tuple[ast.Call, str, str]]) -> tuple[str, str]:
     """Return the advice with its reason, and the change in a few words."""
     first, name, _ = calls[0]
-    more = f" ({len(calls)} places)" if len(calls) > 1 else ""
+    more = ""
+    if len(calls) > 1:
+        more = f" ({len(calls)} places)"
     python = _PYTHON[name.rpartition(".")[2]]
     change = f"use Python's {python}() for {name}()"
     advice = (

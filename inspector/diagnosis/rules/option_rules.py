@@ -137,7 +137,9 @@ def optimizer_settings(scene: DiagnosisScene) -> Iterator[Candidate]:
         if named and not cause.expected:
             guard = next(each for each in scene.guards(cause) if _OPTIMIZER_SETTING.fullmatch(each.subject))
             # A scheduler's value, such as 0.03333333333333333, is not what the user wrote.
-            value = guard.was if guard.was and re.fullmatch(r"[\d.e+-]{1,8}", guard.was) else "..."
+            value = "..."
+            if guard.was and re.fullmatch(r"[\d.e+-]{1,8}", guard.was):
+                value = guard.was
             text = (
                 f"Pass {named[0]}=torch.tensor({value}) when you create the optimizer: torch specializes on "
                 "Python numbers, so each change by a scheduler recompiles the step."
@@ -148,15 +150,18 @@ def optimizer_settings(scene: DiagnosisScene) -> Iterator[Candidate]:
 def unused_gradients(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer torch.no_grad() where it may remove breaks or recompilations; a trial decides."""
     unused = [each for each in scene.session.scenarios if each.unused_grad and each.training is False]
-    found = [cause for cause in scene.causes if _may_be(cause)]
-    if not unused or not found:
+    possible = [cause for cause in scene.causes if _may_be(cause)]
+    if not unused or not possible:
         return
     text = "Call the model under torch.no_grad(): it is in evaluation mode, and nothing uses the gradients."
-    likely = [cause for cause in found if cause.kind in _FROM_GRADIENTS]
-    in_backward = [cause for cause in found if any(each.function == "backward" for each in scene.breaks(cause))]
+    likely = [cause for cause in possible if cause.kind in _FROM_GRADIENTS]
+    in_backward = [cause for cause in possible if any(each.function == "backward" for each in scene.breaks(cause))]
     needs_backend = any(cause.kind is RootKind.BACKEND for cause in likely)
-    ids = tuple(cause.id for cause in [*in_backward, *likely] or found)
-    worth = 90 if likely or in_backward else 55
+    suspects = [*in_backward, *likely]
+    worth = 90
+    if not suspects:  # the trial may still remove any of them, but other changes are more likely to
+        suspects, worth = possible, 55
+    ids = tuple(cause.id for cause in suspects)  # a cause may be there twice
     yield Candidate(text, ids, Trial(grad="off"), worth=worth, only_checked=True, needs_backend=needs_backend)
 
 

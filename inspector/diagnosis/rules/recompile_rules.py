@@ -64,7 +64,7 @@ def settled_state(scene: DiagnosisScene) -> Iterator[Candidate]:
             f"Nothing to change: {cause.title}. The first calls compile {number} for it, and calls "
             f"{scene.session.calls + 1} to {later.calls} compiled none."
         )
-        yield Candidate(text, (cause.id,))
+        yield Candidate(text, (cause.id,), is_no_change=True)
 
 
 _KEPT = frozenset(
@@ -128,7 +128,7 @@ def flags(scene: DiagnosisScene) -> Iterator[Candidate]:
         )
         if all(map(_NAME.fullmatch, values)):
             text += " Keep strings that are new in each call, such as a request id, out of compiled code."
-        yield Candidate(text, (cause.id,), worth=30)
+        yield Candidate(text, (cause.id,), worth=30, is_no_change=True)
 
 
 def extra_keywords(scene: DiagnosisScene) -> Iterator[Candidate]:
@@ -169,14 +169,14 @@ def optional_arguments(scene: DiagnosisScene) -> Iterator[Candidate]:
                 f"Nothing to change: {name} is None in some calls and of several sizes in others, and an empty tensor "
                 "in place of None would cost a graph, too."
             )
-            yield Candidate(text, (cause.id,), worth=30)
+            yield Candidate(text, (cause.id,), worth=30, is_no_change=True)
             continue
         if not _holds_tensor(scene, cause, name):
             text = (
                 f"Nothing to change if you need calls with and without {name}: each case costs a graph, compiled once. "
                 f"Otherwise always pass {name}."
             )
-            yield Candidate(text, (cause.id,), worth=30)
+            yield Candidate(text, (cause.id,), worth=30, is_no_change=True)
             continue
         neutral = "a neutral value if there is none"
         if "mask" in name:
@@ -253,7 +253,9 @@ def one_tensor_twice(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer a clone if two inputs are the same tensor only in some calls."""
     for cause in scene.causes:
         guard = next((each for each in scene.guards(cause) if each.kind is CauseKind.ALIASING), None)
-        match = _SAME.fullmatch(guard.subject) if guard is not None else None
+        match = None
+        if guard is not None:
+            match = _SAME.fullmatch(guard.subject)
         if cause.kind is not RootKind.ALIASING or match is None or "None" in (match["one"], match["other"]):
             continue
         one, other = plain_name(match["one"]), plain_name(match["other"])

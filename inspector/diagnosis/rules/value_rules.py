@@ -105,11 +105,12 @@ def _container_of(scene: DiagnosisScene, each: Break) -> _Container | None:
         return None
     owners = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and covers(node, each.line)]
     owner = [tree, *owners][-1]
+    # Attributes of the class, variables of the function; a parameter may be anything, whatever its name is elsewhere.
     attributes = {name: kind for name, kind in _lists(owner).items() if "." in name}
     taken = {each.arg for each in ast.walk(holders[-1]) if isinstance(each, ast.arg)}
     lists = {**attributes, **{name: kind for name, kind in _lists(holders[-1]).items() if name not in taken}}
     names: set[str] = set()
-    if getattr(statement, "value", None) is read[0]:
+    if getattr(statement, "value", None) is read[0]:  # `at = i.item()`, and then `layers[at]`
         names = _assigned(statement)
     for node in ast.walk(holders[-1]):
         match node:
@@ -158,7 +159,7 @@ def kept_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
             continue
         text = scene.session.listings[each.file]
         tensor = source_of(text, call[1])
-        if _collects(statement):
+        if _collects(statement):  # such as `self.losses.append(loss.item())`
             advice = (
                 f"{at_break(each)}: return `{tensor}` and collect it outside of the compiled call: here each call "
                 "reads it on the host and changes the container, which compiled code guards on."
@@ -219,7 +220,10 @@ def indexed_stores(scene: DiagnosisScene) -> Iterator[Candidate]:
                 case (
                     ast.AugAssign(target=ast.Subscript(slice=index)) | ast.Assign(targets=[ast.Subscript(slice=index)])
                 ):
-                    items = index.elts if isinstance(index, ast.Tuple) else [index]
+                    if isinstance(index, ast.Tuple):
+                        items = index.elts
+                    else:
+                        items = [index]
                     name = next((item for item in reversed(items) if isinstance(item, ast.Name)), None)
                 case _:
                     continue
@@ -242,7 +246,9 @@ def sizing_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
             found = _sliced_by(scene, each)
             if found is not None and scene.is_users(each.file):
                 name, sliced, line = found
-                where = "" if line == each.line else f" (line {line})"
+                where = ""
+                if line != each.line:
+                    where = f" (line {line})"
                 text = (
                     f"{at_break(each)}: `{name}` is the length of a slice, `{shortened(sliced)}`{where}, so the shape "
                     "of what follows depends on data: choose the length before the compiled call and pass it as an "
@@ -280,7 +286,7 @@ def _constant(scene: DiagnosisScene, cause: RootCause, each: Break, line: int) -
     """Offer to replace a library's check of all values, such as `mask.any().item()`, by False."""
     text, package = scene.session.listings.get(each.file, ""), package_of(each.file)
     statement = statement_at(text, each.line)
-    if statement is None or not package:
+    if statement is None or not package:  # the user's own check can be changed where it stands
         return
     call = _read_of(statement, each.line)
     if call is None or not _checks_all(call[1]):

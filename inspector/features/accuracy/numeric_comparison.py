@@ -86,7 +86,9 @@ def _capture(found: Resolved, options: Options) -> CaptureRequest:
     if isinstance(found, ProgramTarget):
         what = f"{found.path or found.module} is a program: it makes its own inputs and calls torch.compile itself"
         raise TargetError(what, "name the model in it: ctrace accuracy file.py:name")
-    path = None if found.path is None else str(found.path)
+    path = None
+    if found.path is not None:
+        path = str(found.path)
     return CaptureRequest("model", path, found.module, found.name, (), options, log="")
 
 

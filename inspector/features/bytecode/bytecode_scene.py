@@ -121,7 +121,9 @@ class Claims:
     def kind(self, index: int) -> PieceKind | None:
         """The kind of an instruction's role."""
         role = self.roles.get(index)
-        return role.kind if role else None
+        if not role:
+            return None
+        return role.kind
 
 
 def pieces(roles: Iterable[PieceRole | None]) -> tuple[BytecodePiece, ...]:

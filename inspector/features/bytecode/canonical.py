@@ -92,7 +92,9 @@ class _Form:
         return tuple((made.kind, self._contents(contents)) for made, contents in born)
 
     def _contents(self, contents: Contents) -> Hashable:
-        code = None if contents.code is None else (_visible_names(contents.code), form_of_code(contents.code))
+        code = None
+        if contents.code is not None:
+            code = (_visible_names(contents.code), form_of_code(contents.code))
         return tuple(self._value(item) for item in contents.items), contents.parts, code
 
     def _value(self, value: Value) -> Hashable:
@@ -127,7 +129,9 @@ def _visible_names(code: Code) -> Hashable:
 def docstring(code: Code) -> str | None:
     """Return the source of a function's docstring."""
     has = code.flags & _HAS_DOCSTRING or code.python < "3.13"
-    first = code.constants[0] if code.constants and has else None
+    first = None
+    if code.constants and has:
+        first = code.constants[0]
     if first is not None and first.type == "str":
         return first.text
     return None

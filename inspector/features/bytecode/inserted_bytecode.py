@@ -81,8 +81,11 @@ _POPS_NULL = ConstantForm("<function>")
 
 def claim_comprehensions(scene: BytecodeScene) -> None:
     """Claim the calls of comprehensions and their arguments."""
+    # A list: what is claimed in the loop is no longer free.
     for step, function, arguments in list(scene.free_calls()):
-        line = _line(function.form.name) if isinstance(function.form, VariableForm) else None
+        line = None
+        if isinstance(function.form, VariableForm):
+            line = _line(function.form.name)
         if line is not None:
             what = f"the comprehension of line {line}"
             text = f"runs {what} eagerly, in a function that torch created for it"
@@ -100,7 +103,10 @@ def in_comprehensions(before: Code, after: Code) -> dict[int, PieceRole]:
             PieceKind.LATER, f"run eagerly, in the function that torch created for the comprehension of line {line}"
         )
         for at, each in enumerate(before.instructions):
-            inside = range(at, index_at(before, each.target) + 1) if _begins(each, line) and each.target else range(0)
+            if not _begins(each, line) or not each.target:
+                continue
+            inside = range(at, index_at(before, each.target) + 1)
+            # An ordinary `for` on the same line adds to no comprehension, and stays.
             if any(before.instructions[other].opname in _ADDS for other in inside):
                 found.update(dict.fromkeys(inside, role))
     return found
@@ -108,7 +114,9 @@ def in_comprehensions(before: Code, after: Code) -> dict[int, PieceRole]:
 
 def _line(name: str) -> int | None:
     match = _CALLED.fullmatch(name)
-    return int(match[1]) if match else None
+    if not match:
+        return None
+    return int(match[1])
 
 
 def _begins(each: Instruction, line: int) -> bool:
@@ -131,17 +139,26 @@ def claim_values(scene: BytecodeScene) -> None:
     for step, name, values in _resumes(scene):
         resume = resume_of(name, scene.before, scene.codes)
         # The first two are torch's lists.
-        items = step.lists.get(values.form.number, ())[2:] if isinstance(values.form, ListOf) else ()
-        names = resume.arguments if len(resume.arguments) == len(items) else ("",) * len(items)
+        if isinstance(values.form, ListOf):
+            items = step.lists.get(values.form.number, ())[2:]
+        else:
+            items = ()
+        names = resume.arguments
+        if len(names) != len(items):  # the resume function is not known: then neither are its parameters
+            names = ("",) * len(items)
         for item, name_ in zip(items, names, strict=True):
-            _pass(scene, item.root, "" if name_.startswith("___stack") else name_, step)
+            is_torchs = name_.startswith("___stack")  # a value on the stack, which has no name of the user
+            _pass(scene, item.root, "" if is_torchs else name_, step)
 
 
 def _pass(scene: BytecodeScene, value: Value, name: str, step: WalkStep) -> None:
     text = written(value.form, step.lists)
-    text = f"{name} = {text}" if name not in ("", text) else text
-    kind = PieceKind.PASS if output_number(value.form) is None else PieceKind.OUTPUT
-    if isinstance(value.form, ListOf) and not name:
+    if name not in ("", text):
+        text = f"{name} = {text}"
+    kind = PieceKind.PASS
+    if output_number(value.form) is not None:
+        kind = PieceKind.OUTPUT
+    if isinstance(value.form, ListOf) and not name:  # a list that torch made to pass other values in
         return
     scene.claims.tree(value, PieceRole(kind, f"for the resume function: {text}"))
 
@@ -154,16 +171,24 @@ def claim_calls(scene: BytecodeScene) -> None:
         for each in step.taken:
             scene.claims.tree(each, scene.frame if each is values else role)
         taker = scene.taker(step)
+        # The function returns what the resume function returns; that return is not the user's.
         if taker is not None and taker.instruction.opname == "RETURN_VALUE":
             scene.claims.claim(taker.index, role)
 
 
 def _resume_role(scene: BytecodeScene, resume: Resume) -> PieceRole:
-    line = f" at line {resume.line}" if resume.line is not None else ""
+    line = ""
+    if resume.line is not None:
+        line = f" at line {resume.line}"
     ids = ", ".join(resume.ids)
-    how = f"compiled as {ids}" if ids else "which this run did not compile: never reached, or runs eagerly"
+    how = "which this run did not compile: never reached, or runs eagerly"
+    if ids:
+        how = f"compiled as {ids}"
     text = f"goes on in {resumed(scene.before.name)[0]}{line}, in a resume function, {how}; returns what it returns"
-    return PieceRole(PieceKind.RESUME, text, resume.ids, f"loads the resume function{f' {ids}' if ids else ''}")
+    early = "loads the resume function"
+    if ids:
+        early += f" {ids}"
+    return PieceRole(PieceKind.RESUME, text, resume.ids, early)
 
 
 def claim_boxed(scene: BytecodeScene) -> None:
@@ -193,7 +218,9 @@ def claim_replays(scene: BytecodeScene) -> None:
         form = function.form
         if not isinstance(form, Attribute) or form.name != "clear" or len(arguments) != 1:
             continue
-        begin = _begin_replay(scene, function) if _is_own_class(form.of) or form.of == _LIST else None
+        begin = None
+        if _is_own_class(form.of) or form.of == _LIST:
+            begin = _begin_replay(scene, function)
         end = _end(scene, step)
         if begin is not None and end is not None:
             _claim(scene, range(begin, end + 1), arguments[0].form)
@@ -213,6 +240,7 @@ def _begin_replay(scene: BytecodeScene, function: Value) -> int | None:
     variable = scene.after.instructions[made].text
     if variable not in scene.torchs:
         return made
+    # Torch may have kept the class in a variable before: the template begins where that was computed.
     kept = scene.keeper(variable, made)
     if kept is None:
         return None
@@ -243,6 +271,7 @@ def _claim(scene: BytecodeScene, template: range, target: Form) -> None:
         scene.claims.claim(at, role)
     for variable in sorted({step.instruction.text for step in steps if step.instruction.text in scene.torchs}):
         kept = scene.keeper(variable, template.start)
+        # A variable that other code reads, too, belongs to more than this change.
         if kept is not None and set(scene.loads(variable)) <= set(template):
             scene.whole(kept, role)
 
@@ -306,7 +335,9 @@ def _method(step: WalkStep, code: Code, torchs: frozenset[str]) -> tuple[Attribu
 
 def _variable_of_method(function: Value, code: Code) -> str:
     """Return the variable that a method's object was loaded from."""
-    made = function.parts[0].made if function.parts else -1
+    made = -1
+    if function.parts:
+        made = function.parts[0].made
     loads = made >= 0 and code.instructions[made].opname.startswith("LOAD_FAST")
     if loads:
         return code.instructions[made].text
@@ -471,7 +502,9 @@ def surely_torchs(steps: Mapping[int, WalkStep], names: Collection[str]) -> froz
 
 
 def _is_torchs(form: Form, names: Collection[str]) -> bool:
-    root = root_of(form) if is_path(form) else None
+    root = None
+    if is_path(form):
+        root = root_of(form)
     return root is not None and root.scope == "global" and root.name not in names
 
 
@@ -537,8 +570,10 @@ def _operands(scene: BytecodeScene) -> None:
             continue
         values = [value for value in step.taken if scene.claims.is_free(value.made)]
         line = line_words(number)
-        text = ", ".join(_operand_texts(step))
-        role = PieceRole(PieceKind.OPERAND, f"what {line} needs: {text}" if text else f"what {line} needs")
+        what = f"what {line} needs"
+        if text := ", ".join(_operand_texts(step)):
+            what += f": {text}"
+        role = PieceRole(PieceKind.OPERAND, what)
         for value in values:
             scene.claims.tree(value, role)
 
@@ -547,7 +582,9 @@ def _branches(scene: BytecodeScene) -> None:
     for step in scene.free():
         if step.instruction.opname.startswith(_BRANCHES) and step.taken:
             form = step.taken[-1].form
-            test = written(form, step.lists) + ("" if output_number(form) is None else " of the graph")
+            test = written(form, step.lists)
+            if output_number(form) is not None:
+                test += " of the graph"
             line = line_words(step.instruction.line)
             text = f"branches on {test}, as {line} does; each side continues separately"
             scene.whole(step, PieceRole(PieceKind.BRANCH, text, early=f"what {line} branches on: {test}"))
@@ -555,10 +592,18 @@ def _branches(scene: BytecodeScene) -> None:
 
 def _changes(scene: BytecodeScene) -> None:
     for step in scene.free():
-        drop = scene.dropped(step) if called_by(step) is not None else None
-        change = change_by(step) if drop is None else change_by_call(step)
+        drop = None
+        if called_by(step) is not None:
+            drop = scene.dropped(step)
+        if drop is None:
+            change = change_by(step)
+        else:
+            change = change_by_call(step)
         if change:
-            text = f"leaves {step.instruction.text} in its cell" if is_unchanged(step) else f"replays {change}"
+            if is_unchanged(step):
+                text = f"leaves {step.instruction.text} in its cell"
+            else:
+                text = f"replays {change}"
             role = PieceRole(PieceKind.CHANGE, text, early=f"to replay: {change}")
             scene.whole(step, role)
             if drop is not None:
@@ -589,7 +634,9 @@ def _torch_variables(scene: BytecodeScene) -> None:
         name, variable = step.instruction.opname, step.instruction.text
         if name == "DELETE_FAST" and variable in scene.torchs:
             scene.claims.claim(step.index, cleanup)
-        role = _nearest_role(scene, step.taken[0]) if name == "STORE_FAST" and variable in scene.torchs else None
+        role = None
+        if name == "STORE_FAST" and variable in scene.torchs:
+            role = _nearest_role(scene, step.taken[0])
         if role is not None:
             scene.whole(step, role)
 
@@ -641,7 +688,9 @@ def _last_operand(scene: BytecodeScene, index: int) -> PieceRole | None:
 def _created_objects(scene: BytecodeScene) -> None:
     """Claim the instructions that recreate an object of the traced code."""
     for step in scene.free():
-        form = step.taken[0].form if step.instruction.opname == "STORE_FAST" else None
+        form = None
+        if step.instruction.opname == "STORE_FAST":
+            form = step.taken[0].form
         if step.instruction.text in scene.torchs and isinstance(form, CallResult) and is_new(form):
             scene.whole(
                 step, PieceRole(PieceKind.OBJECT, f"creates {written(form, step.lists)}, as the traced code did")
@@ -719,7 +768,9 @@ def change_by_call(step: WalkStep) -> str:
         return ""
     method = function.form
     texts = [written(each.form, step.lists) for each in arguments]
-    owner = written_owner(arguments[0].form, step.lists) if arguments else ""
+    owner = ""
+    if arguments:
+        owner = written_owner(arguments[0].form, step.lists)
     if method.name in _SETTERS and len(arguments) == 3:
         return f"{owner}.{_bare(arguments[1])} = {texts[2]}"
     if method.name == _DELETER and len(arguments) == 2:
@@ -732,11 +783,15 @@ def change_by_call(step: WalkStep) -> str:
 def _of_a_table(method: Attribute, arguments: tuple[Value, ...], step: WalkStep) -> str:
     """Return the module attributes that a call such as `self._buffers.update({'cnt': ...})` sets."""
     table = method.of
-    argument = arguments[0].form if len(arguments) == 1 else None
+    argument = None
+    if len(arguments) == 1:
+        argument = arguments[0].form
     is_table = isinstance(table, Attribute) and table.name in _TABLES
     if method.name != "update" or not is_table or not isinstance(argument, BuiltContainer) or argument.kind != "map":
         return ""
-    owner = written(table.of, step.lists) if isinstance(table, Attribute) else ""
+    owner = ""
+    if isinstance(table, Attribute):
+        owner = written(table.of, step.lists)
     pairs = zip(argument.items[::2], argument.items[1::2], strict=False)
     statements = ", ".join(f"{owner}.{_bare(key)} = {written(value.form, step.lists)}" for key, value in pairs)
     if isinstance(table, Attribute):

@@ -90,8 +90,8 @@ def effect(instruction: Instruction, python: tuple[int, int], *, jumps: bool = F
         case "JUMP_IF_TRUE_OR_POP" | "JUMP_IF_FALSE_OR_POP":
             return (1, 1) if jumps else (1, 0)
         case "FOR_ITER":
-            left = (1, 0) if python < _SINCE_312 else (0, 1)
-            return left if jumps else (0, 1)
+            # Before 3.12, the jump at the end also pops the iterator.
+            return (1, 0) if jumps and python < _SINCE_312 else (0, 1)
         case "SEND":
             return (2, 1) if jumps and python < _SINCE_312 else (2, 2)
         case "END_FOR":

@@ -74,11 +74,11 @@ def _push_callable(machine: Machine, state: PathState, value: Value, called: boo
 
 
 def _load_attr(machine: Machine, state: PathState, here: Instruction) -> Next:
-    number = here.arg or 0
-    flagged = machine.version >= (3, 12)
-    name = machine.code.names[number >> 1 if flagged else number]
-    value = _attribute(machine, state, here, state.pop(), name)
-    _push_callable(machine, state, value, flagged and bool(number & 1))
+    number, is_method = here.arg or 0, False
+    if machine.version >= (3, 12):  # the lowest bit says that a call follows, as LOAD_METHOD did before
+        number, is_method = number >> 1, bool(number & 1)
+    value = _attribute(machine, state, here, state.pop(), machine.code.names[number])
+    _push_callable(machine, state, value, is_method)
     return None
 
 
@@ -138,6 +138,7 @@ def _to_bool(machine: Machine, state: PathState, here: Instruction) -> Next:
 def _binary(machine: Machine, state: PathState, here: Instruction) -> Next:
     left, right = state.take(2)
     number = here.arg or 0
+    # The numbers of `+=` and the like follow those of `+`, in the same order (CPython, Include/opcode.h).
     op = "binary" if number < len(_BINARY) else "inplace"
     state.stack.append(machine.value(state, here, op, (left, right), _BINARY[number % len(_BINARY)]))
     return None
@@ -146,6 +147,7 @@ def _binary(machine: Machine, state: PathState, here: Instruction) -> Next:
 def _compare(machine: Machine, state: PathState, here: Instruction) -> Next:
     left, right = state.take(2)
     number = here.arg or 0
+    # From 3.12 on, the lowest bits are hints for the interpreter, and from 3.13 on one of them asks for a bool.
     shift = {11: 0, 12: 4}.get(machine.version[1], 5)
     answer: Value = machine.value(state, here, "compare", (left, right), _COMPARED[number >> shift])
     if shift == 5 and number & _AS_TRUTH:
@@ -157,7 +159,9 @@ def _compare(machine: Machine, state: PathState, here: Instruction) -> Next:
 def _is(machine: Machine, state: PathState, here: Instruction) -> Next:
     left, right = state.take(2)
     answer = same(left, right)
-    state.stack.append(negated(answer) if here.arg else answer)
+    if here.arg:  # `is not`
+        answer = negated(answer)
+    state.stack.append(answer)
     return None
 
 
@@ -173,7 +177,7 @@ def same(left: Value, right: Value) -> Value:
 def _contains(machine: Machine, state: PathState, here: Instruction) -> Next:
     item, owner = state.take(2)
     answer = machine.value(state, here, "contains", (item, owner))
-    machine.bools.add(answer.event)
+    machine.bools.add(answer.event)  # `in` always answers with a bool, so `not` of it needs no test
     state.stack.append(negated(answer) if here.arg else answer)
     return None
 
@@ -185,7 +189,9 @@ def _get_iter(machine: Machine, state: PathState, here: Instruction) -> Next:
 
 def _format(machine: Machine, state: PathState, here: Instruction) -> Next:
     number = here.arg or 0
-    spec = (state.pop(),) if number & 4 else ()
+    spec: tuple[Value, ...] = ()
+    if number & 4:  # a format specification lies above the value
+        spec = (state.pop(),)
     state.stack.append(machine.value(state, here, "format", (state.pop(), *spec), number & 3))
     return None
 
@@ -269,10 +275,13 @@ def _call_keywords(machine: Machine, state: PathState, here: Instruction) -> Nex
 def _call_with(machine: Machine, state: PathState, here: Instruction, keywords: tuple[str, ...]) -> None:
     arguments = state.take(here.arg or 0)
     first, second = state.take(2)
-    if machine.version >= (3, 13):
-        function, extra = first, [] if second == NULL else [second]
-    elif first == NULL:
-        function, extra = second, []
+    # From 3.13 on, the function lies below its `self` or a NULL. Before, a NULL lies below a function, or a method lies
+    # below its `self` (CPython, Python/bytecodes.c).
+    extra: list[Value] = []
+    if machine.version >= (3, 13) and second == NULL:
+        function = first
+    elif machine.version < (3, 13) and first == NULL:
+        function = second
     else:
         function, extra = first, [second]
     _pushed(machine, state, here, function, (*extra, *arguments), keywords)
@@ -286,6 +295,7 @@ def _pushed(
     arguments: tuple[Value, ...],
     keywords: tuple[str, ...],
 ) -> None:
+    # Only a damaged log has these, and Python could not write them.
     if any(each == NULL for each in (function, *arguments)):
         raise StopError(f"The call at offset {here.offset} has NULL as its function or as an argument.")
     if len(keywords) > len(arguments):
@@ -294,16 +304,23 @@ def _pushed(
 
 
 def _call_unpacked(machine: Machine, state: PathState, here: Instruction) -> Next:
-    mapping = state.pop() if (here.arg or 0) & 1 else None
+    mapping = None
+    if (here.arg or 0) & 1:
+        mapping = state.pop()
     arguments = state.pop()
     first, second = state.take(2)
-    function, empty = (first, second) if machine.version >= (3, 13) else (second, first)
+    function, empty = first, second
+    if machine.version < (3, 13):  # the NULL lies below the function
+        function, empty = second, first
     if empty != NULL:
         raise StopError(f"The call at offset {here.offset} has no NULL beside its function.")
+    # `f(*[a, b], **{"c": d})` is written as `f(a, b, c=d)` where this code built both.
     positional = _positional(machine, state, arguments)
     named = _named(machine, state, mapping)
     if positional is None or named is None:
-        operands = (function, arguments) if mapping is None else (function, arguments, mapping)
+        operands: tuple[Value, ...] = (function, arguments)
+        if mapping is not None:
+            operands = (function, arguments, mapping)
         state.stack.append(machine.value(state, here, "call_ex", operands))
         return None
     pairs, keywords = named
@@ -333,7 +350,7 @@ def _named(
     for pair in state.heap[mapping].items:
         if isinstance(pair, UnpackedIterable) or not isinstance(pair, Pair) or not isinstance(pair.key, Const):
             return None
-        if pair.key.type != "str" or evaluated(pair.key) in names:
+        if pair.key.type != "str" or evaluated(pair.key) in names:  # no keyword, or one that Python would refuse
             return None
         values.append(pair.value)
         names.append(evaluated(pair.key))
@@ -358,6 +375,7 @@ def _jump(machine: Machine, state: PathState, here: Instruction) -> Next:
     target = _target(here)
     if target > here.offset:
         return target
+    # Only `for` loops are reconstructed: a jump back goes on with the next item of the innermost one.
     if not state.loops or state.loops[-1].head != target:
         raise StopError(f"The jump at offset {here.offset} forms a loop that is not a `for` loop.")
     if state.loops[-1].stack != state.stack:
@@ -369,13 +387,16 @@ def _split(machine: Machine, state: PathState, here: Instruction, test: Value, w
     """Follow both branches of a jump that is taken if the test equals `when`."""
     if _target(here) <= here.offset:
         raise StopError(f"The jump at offset {here.offset} forms a loop that is not a `for` loop.")
-    ways = (_target(here), machine.after(here)) if when else (machine.after(here), _target(here))
+    if when:
+        ways = (_target(here), machine.after(here))
+    else:
+        ways = (machine.after(here), _target(here))
     return machine.branch(state, here, test, state.copy(), state.copy(), ways)
 
 
 def _jump_if(machine: Machine, state: PathState, here: Instruction) -> Next:
     value, when = state.pop(), here.opname.endswith("TRUE")
-    if isinstance(value, Const):
+    if isinstance(value, Const):  # only one way can be taken
         if bool(evaluated(value)) == when:
             return _target(here)
         return None
@@ -411,7 +432,7 @@ def _for_iter(machine: Machine, state: PathState, here: Instruction) -> Next:
     machine.loop(state, here, machine.after(here))
     if machine.version == (3, 11):
         state.pop()
-    else:
+    else:  # from 3.12 on, code behind the loop pops the iterator and a value above it (END_FOR)
         state.stack.append(NULL)
     return _target(here)
 
@@ -436,7 +457,7 @@ def _reraise(machine: Machine, state: PathState, here: Instruction) -> Next:
 
 
 def _raise(machine: Machine, state: PathState, here: Instruction) -> Next:
-    if not here.arg:
+    if not here.arg:  # `raise` alone
         if state.handled is None:
             raise StopError(f"The `raise` at offset {here.offset} reraises an exception that a caller is handling.")
         return machine.raised(state, here, state.handled)
@@ -455,12 +476,14 @@ def _match(machine: Machine, state: PathState, here: Instruction) -> Next:
 
 
 def _before_with(machine: Machine, state: PathState, here: Instruction) -> Next:
+    # Two results: what `as` names, and the method to leave with, which stays below it.
     made = machine.event(state, here, "enter", (state.pop(),), None, 2)
     state.stack.extend((EventResult(made.number, 1), EventResult(made.number, 0)))
     return None
 
 
 def _with_failed(machine: Machine, state: PathState, here: Instruction) -> Next:
+    # Between them lie the offset of the instruction that raised, and the exception handled before.
     leaving, exception = state.stack[-4], state.stack[-1]
     state.stack.append(machine.value(state, here, "exit_failed", (leaving, exception)))
     return None
@@ -792,7 +815,10 @@ def _map_add(machine: Machine, state: PathState, here: Instruction) -> Next:
 
 def _make_function(machine: Machine, state: PathState, here: Instruction) -> Next:
     state.pop()
-    flags = 0 if machine.version >= (3, 13) else here.arg or 0
+    if machine.version >= (3, 13):
+        flags = 0
+    else:
+        flags = here.arg or 0
     names = [name for flag, name in _FUNCTION_PARTS if flags & flag]
     items = state.take(len(names))
     contents = Contents(tuple(items), _code_loaded_before(machine, here), tuple(names))
@@ -851,7 +877,9 @@ _FROZENSET = "frozenset"
 
 def parsed(value: Const) -> ast.expr:
     """Return the expression that compiles to a constant; raise StopError if none exists."""
-    text = "set()" if value.text == "frozenset()" else value.text
+    text = "set()"
+    if value.text != "frozenset()":
+        text = value.text
     if value.type == _FROZENSET:
         text = text.removeprefix("frozenset(").removesuffix(")")
     try:
@@ -882,7 +910,9 @@ def evaluated(value: Const) -> Any:
 
 def items_of(value: Any) -> tuple[Any, ...]:
     """Return the items of a constant tuple; raise StopError for anything else."""
-    found = evaluated(value) if isinstance(value, Const) else None
+    found = None
+    if isinstance(value, Const):
+        found = evaluated(value)
     if not isinstance(found, tuple):
         msg = "A constant tuple is expected, but the constant has another type."
         raise StopError(msg)
@@ -1006,7 +1036,10 @@ def _deref(machine: Machine, state: PathState, here: Instruction) -> Next:
         case "LOAD_DEREF" if name in (machine.placeholders or ()):
             state.stack.append(Placeholder(name))
         case "LOAD_DEREF":
-            read = _local(machine, state, here, name) if plain else machine.value(state, here, "load_deref", (), name)
+            if plain:
+                read = _local(machine, state, here, name)
+            else:
+                read = machine.value(state, here, "load_deref", (), name)
             state.stack.append(read)
         case "STORE_DEREF" if plain:
             _store(machine, state, name)

@@ -71,7 +71,9 @@ def _inner(code: Code, defaults: list[ast.expr], named: dict[str, ast.expr]) -> 
                 return ast.Lambda(parameters, value)
         raise StopError("A lambda needs more than one expression.")
     text = docstring(code)
-    first: list[ast.stmt] = [] if text is None else [ast.Expr(ast.Constant(ast.literal_eval(text)))]
+    first: list[ast.stmt] = []
+    if text is not None:
+        first = [ast.Expr(ast.Constant(ast.literal_eval(text)))]
     return ast.FunctionDef(identifier(code.name), parameters, first + _declared(code) + body, [], lineno=0)
 
 
@@ -84,8 +86,12 @@ def _parameters(code: Code, defaults: list[ast.expr], named: dict[str, ast.expr]
     names = [ast.arg(identifier(name)) for name in _names(code)]
     plain, rest = names[: code.arguments], names[code.arguments :]
     keywords, rest = rest[: code.keyword_only], rest[code.keyword_only :]
-    rest_of_arguments = rest.pop(0) if code.flags & _VARARGS else None
-    rest_of_keywords = rest.pop(0) if code.flags & _VARKEYWORDS else None
+    rest_of_arguments = None
+    if code.flags & _VARARGS:
+        rest_of_arguments = rest.pop(0)
+    rest_of_keywords = None
+    if code.flags & _VARKEYWORDS:
+        rest_of_keywords = rest.pop(0)
     return ast.arguments(
         posonlyargs=plain[: code.positional_only],
         args=plain[code.positional_only :],
@@ -103,8 +109,12 @@ def _declared(code: Code) -> list[ast.stmt]:
     slots = [*code.variables, *(name for name in code.cells if name not in code.variables), *code.free]
     outer = {slots[each.arg or 0] for each in changed if each.opname.endswith("_DEREF")} & set(code.free)
     shared = {code.names[each.arg or 0] for each in changed if each.opname.endswith("_GLOBAL")}
-    made: list[ast.stmt] = [ast.Nonlocal(sorted(map(identifier, outer)))] if outer else []
-    return made + ([ast.Global(sorted(map(identifier, shared)))] if shared else [])
+    made: list[ast.stmt] = []
+    if outer:
+        made = [ast.Nonlocal(sorted(map(identifier, outer)))]
+    if shared:
+        made.append(ast.Global(sorted(map(identifier, shared))))
+    return made
 
 
 _FUTURE = 0x1FF0000
@@ -220,7 +230,9 @@ def _all(code: Code) -> list[Code]:
 
 def _changes_first(step: Instruction) -> bool:
     """Return whether an instruction may assign or delete the first variable."""
-    slots = ((step.arg or 0) >> 4, (step.arg or 0) & 15) if step.opname.count("FAST") == 2 else (step.arg,)
+    slots: tuple[int | None, ...] = (step.arg,)
+    if step.opname.count("FAST") == 2:  # such as STORE_FAST_STORE_FAST: two numbers in one argument
+        slots = ((step.arg or 0) >> 4, (step.arg or 0) & 15)
     return step.opname.startswith(("STORE_FAST", "DELETE_FAST", "STORE_DEREF")) and 0 in slots
 
 

@@ -86,8 +86,10 @@ def _spelled(code: Code, index: int, size: int) -> Iterator[tuple[str, str, int]
         yield each.opname, each.text, size
         if _is_bare_super(code, index):
             yield "LOAD_DEREF", "__class__", _PLAIN
-            shared = code.variables[0] in (*code.cells, *code.free)
-            yield "LOAD_DEREF" if shared else "LOAD_FAST", code.variables[0], _PLAIN
+            load = "LOAD_FAST"
+            if code.variables[0] in (*code.cells, *code.free):  # a function inside uses it, too
+                load = "LOAD_DEREF"
+            yield load, code.variables[0], _PLAIN
 
 
 def _is_bare_super(code: Code, index: int) -> bool:
@@ -176,13 +178,17 @@ def _line(code: Code, at: int) -> int | None:
 
 def _arguments(code: Code) -> tuple[str, ...]:
     names = code.variables[_FIRST_ARGUMENTS : code.arguments]
-    return () if BOXED in names else names
+    if BOXED in names:
+        return ()
+    return names
 
 
 def old_begin(code: Code) -> int:
     """Return where the old instructions begin in a resume function, after torch's prologue."""
     starts = [at for at, each in enumerate(code.instructions) if each.opname == "RESUME"]
-    begin = starts[1] if len(starts) > 1 else 0
+    begin = 0
+    if len(starts) > 1:
+        begin = starts[1]
     while begin and code.instructions[begin - 1].opname in ("MAKE_CELL", "COPY_FREE_VARS"):
         begin -= 1
     return begin
@@ -191,7 +197,9 @@ def old_begin(code: Code) -> int:
 def resume_index(name: str, code: Code) -> int | None:
     """Return the old instruction that a resume function continues with, or None if not known."""
     part = _resumed_part(name, code)
-    return None if part is None else part.index
+    if part is None:
+        return None
+    return part.index
 
 
 def _resumed_part(name: str, code: Code) -> ExpandedInstruction | None:
@@ -205,7 +213,10 @@ def called_resume(form: Form) -> str | Code | None:
         if resume_point(form.code) is not None:
             return form.code
         return None
-    made = form.function if isinstance(form, CallResult) else form
+    if isinstance(form, CallResult):
+        made = form.function
+    else:
+        made = form
     if isinstance(made, VariableForm) and made.scope == "global" and made.name.startswith(CALLED):
         return made.name
     return None

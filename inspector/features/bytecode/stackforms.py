@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from ctrace.inspector.facts.bytecode_facts import Code
+from ctrace.inspector.knowledge.counting import first_of
 from ctrace.inspector.source.source_names import user_name
 
 _DIGITS = 18
@@ -246,7 +247,9 @@ def _joined(items: tuple[Value, ...], lists: Lists) -> str:
 
 def _shortened(texts: list[str]) -> str:
     # Keep the last item: inserted code usually appends to a list.
-    return ", ".join(texts if len(texts) <= _LONGEST else [*texts[: _LONGEST - 1], "…", texts[-1]])
+    if len(texts) > _LONGEST:
+        texts = [*texts[: _LONGEST - 1], "…", texts[-1]]
+    return ", ".join(texts)
 
 
 def _arguments(arguments: tuple[Value, ...], keywords: tuple[str, ...], lists: Lists) -> list[str]:
@@ -270,10 +273,12 @@ def _built(kind: str, items: tuple[Value, ...], lists: Lists) -> str:
     texts = [written(item.form, lists) for item in items]
     if kind == "map":
         pairs = [f"{key}: {value}" for key, value in zip(texts[::2], texts[1::2], strict=False)]
-        return f"{{{', '.join(pairs[:_LONGEST])}{', …' if len(pairs) > _LONGEST else ''}}}"
+        return f"{{{first_of(pairs, _LONGEST)}}}"
     if kind in _STARS:
         return f"{_STARS[kind]}{''.join(texts)}"
     if kind == "slice":
         return ":".join("" if text == "None" else text for text in texts)
     left, right = _BRACKETS[kind]
-    return f"{left}{_shortened(texts)}{',' if kind == 'tuple' and len(items) == 1 else ''}{right}"
+    if kind == "tuple" and len(items) == 1:
+        return f"({texts[0]},)"
+    return f"{left}{_shortened(texts)}{right}"

@@ -112,13 +112,17 @@ class Move(Struct, frozen=True):
     def constant(self) -> Done:
         """Push a constant, with its code object if it is one."""
         at = self.instruction.arg
-        code = self.code.constants[at].code if at is not None and at < len(self.code.constants) else None
+        code = None
+        if at is not None and at < len(self.code.constants):
+            code = self.code.constants[at].code
         return self.putting(self.value(ConstantForm(self.name, code)))
 
     def make_function(self) -> Done:
         """Push a function created from a known code object."""
         made = self.taken[-1].form
-        code = made.code if isinstance(made, ConstantForm) else None
+        code = None
+        if isinstance(made, ConstantForm):
+            code = made.code
         if code is None:
             return self.anything()
         return self.putting(self.value(FunctionForm(code), *self.taken))
@@ -137,6 +141,7 @@ class Move(Struct, frozen=True):
 
     def _variable(self, name: str) -> Value:
         stored = self.state.variables.get(name)
+        # The user's own arguments keep their names; a variable of torch stands for what was stored in it.
         if stored is None or name in self._own:
             return self.value(VariableForm("local", name))
         return self.value(stored.form)
@@ -172,7 +177,7 @@ class Move(Struct, frozen=True):
         return self._with_null(self.value(Attribute(self.taken[0].form, self.name), *self.taken))
 
     def _with_null(self, value: Value) -> Done:
-        if self.number == 1:
+        if self.number == 1:  # no call follows
             return self.putting(value)
         null = self.value(NullForm())
         if version(self.code) >= _NULL_LAST:
@@ -197,7 +202,7 @@ class Move(Struct, frozen=True):
     def call(self) -> Done:
         """Push the result of a call."""
         keywords, taken = self.state.keywords, self.taken
-        if self.instruction.opname == "CALL_KW":
+        if self.instruction.opname == "CALL_KW":  # from 3.13 on, in place of KW_NAMES before the call
             keywords, taken = words(text_of(taken[-1])), taken[:-1]
         function, arguments = called(taken)
         if self.instruction.opname == "CALL_FUNCTION_EX":
@@ -212,6 +217,7 @@ def build_list(move: Move) -> Done:
 
 
 def _list(move: Move, items: tuple[Value, ...], parts: tuple[Value, ...]) -> Done:
+    # Lists change while they are on the stack, so a value has only the number of its list.
     number = len(move.state.lists)
     after = _changed(move, number, items)
     return (move.value(ListOf(number), *parts),), after
@@ -224,13 +230,17 @@ def _changed(move: Move, number: int, items: tuple[Value, ...]) -> StackState:
 def extend(move: Move) -> Done:
     """Append or extend a list deeper on the stack."""
     at = move.instruction.arg or 1
-    target = move.state.stack[-at].form if at <= len(move.state.stack) else UnknownForm()
+    if at <= len(move.state.stack):
+        target = move.state.stack[-at].form
+    else:
+        target = UnknownForm()
     added = move.taken[0]
     lists = move.state.lists
     if isinstance(target, ListOf) and move.instruction.opname == "LIST_APPEND":
         return (), _changed(move, target.number, (*lists[target.number], added))
     if isinstance(target, ListOf) and isinstance(added.form, ListOf):
         return (), _changed(move, target.number, (*lists[target.number], *lists[added.form.number]))
+    # Another iterable, or another target: the list stays as it was known, which only makes texts less exact.
     return (), move.state
 
 
@@ -264,7 +274,9 @@ def _within(move: Move, of: Form, key: Form) -> int | slice | None:
     length = len(move.state.lists.get(of.number, ()))
     if isinstance(key, ConstantForm) and key.number is not None and -length <= key.number < length:
         return key.number
-    ends = [end.form for end in key.items] if isinstance(key, BuiltContainer) and key.kind == "slice" else []
+    ends = []
+    if isinstance(key, BuiltContainer) and key.kind == "slice":
+        ends = [end.form for end in key.items]
     if len(ends) == 2 and all(isinstance(end, ConstantForm) for end in ends):
         return slice(*(end.number for end in ends if isinstance(end, ConstantForm)))
     return None
@@ -363,6 +375,7 @@ def walked(code: Code) -> dict[int, WalkStep]:
     ahead: list[tuple[int, StackState]] = [(0, StackState())]
     while ahead:
         index, state = ahead.pop()
+        # Where paths meet, the first one that gets there decides: the values differ, their number does not.
         while index < len(code.instructions) and index not in steps:
             taken = _walk_one(code, index, state)
             if taken is None:
@@ -382,7 +395,10 @@ def _elsewhere(code: Code, index: int, before: StackState, after: StackState) ->
         yield index_at(code, instruction.target), _jumping(code, instruction, before, after)
     for handler in code.handlers:
         if handler.start <= instruction.offset < handler.end:
-            raised = (Value(-1, UnknownForm("exception")),) * (2 if handler.lasti else 1)
+            values = 1
+            if handler.lasti:  # the offset of the instruction that raised is pushed, too
+                values = 2
+            raised = (Value(-1, UnknownForm("exception")),) * values
             yield (
                 index_at(code, handler.target),
                 replace(before, stack=(*before.stack[: handler.depth], *raised), keywords=()),
@@ -395,7 +411,9 @@ def _jumping(code: Code, instruction: Instruction, before: StackState, after: St
         return after
     taken, put = there
     kept = before.stack[: len(before.stack) - taken]
-    top = before.stack[-1:] if taken == put else ()
+    top: tuple[Value, ...] = ()
+    if taken == put:  # it only looks at the top, as JUMP_IF_TRUE_OR_POP does
+        top = before.stack[-1:]
     fresh = (Value(-1, UnknownForm(instruction.opname)),) * (put - len(top))
     return replace(after, stack=(*kept, *top, *fresh))
 
@@ -403,7 +421,7 @@ def _jumping(code: Code, instruction: Instruction, before: StackState, after: St
 def _walk_one(code: Code, index: int, state: StackState) -> tuple[WalkStep, StackState] | None:
     instruction = code.instructions[index]
     known = effect(instruction, version(code))
-    if known is None or known[0] > len(state.stack):
+    if known is None or known[0] > len(state.stack):  # another Python's opcode, or a damaged log
         return None
     cut = len(state.stack) - known[0]
     kept, taken = state.stack[:cut], state.stack[cut:]
@@ -424,7 +442,9 @@ def called(taken: tuple[Value, ...]) -> tuple[Value, tuple[Value, ...]]:
     """Split a call's operands into function and arguments; a NULL is below or above the function."""
     if isinstance(taken[0].form, NullForm):
         return taken[1], taken[2:]
-    return taken[0], taken[2:] if isinstance(taken[1].form, NullForm) else taken[1:]
+    if isinstance(taken[1].form, NullForm):
+        return taken[0], taken[2:]
+    return taken[0], taken[1:]
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -447,8 +467,9 @@ def unpacked(arguments: tuple[Value, ...], index: int) -> tuple[tuple[Value, ...
     `index`.
     """
     positional, *maps = arguments
-    items = _items(positional.form, "tuple")
-    first = (Value(index, BuiltContainer("spread", (positional,)), (positional,)),) if items is None else items
+    first = _items(positional.form, "tuple")
+    if first is None:
+        first = (Value(index, BuiltContainer("spread", (positional,)), (positional,)),)
     if not maps:
         return first, ()
     pairs = _items(maps[0].form, "map")

@@ -292,7 +292,10 @@ class Machine:
         while offset != END:
             here = self._instruction(offset)
             follows = self._operations[here.opname](self, state, here)
-            offset = self._after[offset] if follows is None else follows
+            if follows is None:
+                offset = self._after[offset]
+            else:
+                offset = follows
             if follows is None and offset == END:
                 raise StopError(f"The code ends at offset {here.offset} without leaving the function.")
         self._depth -= 1
@@ -349,7 +352,10 @@ class Machine:
         born = self.escape(state, operands)
         made = Event(self.number(), op, detail, operands, results, state.handled, born, here.offset)
         made.failure = self._failure(state, here.offset)
-        made.regions = () if made.failure is None else self._regions(here.offset)
+        if made.failure is None:
+            made.regions = ()
+        else:
+            made.regions = self._regions(here.offset)
         state.block.append(made)
         return made
 
@@ -438,8 +444,9 @@ class Machine:
         """Return the variables that an instruction on fast locals reads or writes."""
         if here.arg is None:
             return []
-        double = here.opname.count("FAST") == 2
-        return [self.slots[slot] for slot in ((here.arg >> 4, here.arg & 15) if double else (here.arg,))]
+        if here.opname.count("FAST") == 2:  # such as LOAD_FAST_LOAD_FAST: two numbers in one argument
+            return [self.slots[here.arg >> 4], self.slots[here.arg & 15]]
+        return [self.slots[here.arg]]
 
     def _handler(self, offset: int) -> Handler | None:
         return next((each for each in self.code.handlers if each.start <= offset < each.end), None)
@@ -468,7 +475,10 @@ class Machine:
 def _unwind(state: PathState, handler: Handler, exception: Value) -> None:
     if len(state.stack) < handler.depth:
         raise StopError(f"The handler at offset {handler.target} needs more values than the stack has.")
-    state.stack = [*state.stack[: handler.depth], *([NULL] if handler.lasti else []), exception]
+    state.stack = state.stack[: handler.depth]
+    if handler.lasti:  # the offset of the instruction that raised, which code only hands back to RERAISE
+        state.stack.append(NULL)
+    state.stack.append(exception)
 
 
 def _parts(value: Value) -> tuple[Value, ...]:

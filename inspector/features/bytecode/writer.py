@@ -206,7 +206,8 @@ class Operands:
         sizes = range(len(waiting), -1, -1)
         count = next(n for n in sizes if _in_order(leaves, waiting[len(waiting) - n :]))
         out_of_order = [at for at, value in enumerate(waiting[: len(waiting) - count]) if value in leaves]
-        self.flush(max(out_of_order) + 1 if out_of_order else 0)
+        if out_of_order:
+            self.flush(max(out_of_order) + 1)
         self.last_written = [self.condition(value) if truth else self.expression(value) for value in values]
         self.pending = self.pending[: len(self.pending) - count]
         return self.last_written
@@ -242,7 +243,10 @@ class Operands:
             case Is(left, right) | Pair(left, right):
                 return self._leaves(left) + self._leaves(right)
             case Fresh() if value not in self.named:
-                items = self.contents[value].items if value in self.contents else ()
+                if value in self.contents:
+                    items = self.contents[value].items
+                else:
+                    items = ()
                 return [leaf for item in items for leaf in self._leaves(item)]
             case EventResult() if value not in self.named:
                 return [value]
@@ -342,8 +346,14 @@ class Operands:
         parts = dict(zip(contents.parts, contents.items, strict=True))
         if "annotations" in parts or contents.code is None:
             raise StopError("A nested function has annotations.")
-        defaults = self.expression(parts["defaults"]) if "defaults" in parts else ast.Tuple([], ast.Load())
-        named = self.expression(parts["keyword_defaults"]) if "keyword_defaults" in parts else ast.Dict([], [])
+        if "defaults" in parts:
+            defaults = self.expression(parts["defaults"])
+        else:
+            defaults = ast.Tuple([], ast.Load())
+        if "keyword_defaults" in parts:
+            named = self.expression(parts["keyword_defaults"])
+        else:
+            named = ast.Dict([], [])
         if not isinstance(named, ast.Dict) or not isinstance(defaults, ast.Tuple):
             raise StopError("The defaults of a nested function are in variables.")
         pairs = zip(named.keys, named.values, strict=True)
@@ -472,7 +482,8 @@ class Writer(Operands):
         parts: list[ast.expr] = []
         for part in range(step.results):
             value = EventResult(step.number, part)
-            word = self.traced.hints.get(value, "item" if self.counts[value] else _UNUSED)
+            usual = "item" if self.counts[value] else _UNUSED
+            word = self.traced.hints.get(value, usual)
             name = stored(self.variable(value, word))
             parts.append(ast.Starred(name, ast.Store()) if part == starred else name)
         return ast.Tuple(parts, ast.Store())
@@ -520,7 +531,9 @@ class Writer(Operands):
         inside = self.inner()
         inside.hidden = self.hidden | set(self.holds)
         item = EventResult(step.number)
-        first = body[0] if body else None
+        first = None
+        if body:
+            first = body[0]
         if isinstance(first, Event) and first.op == "unpack" and first.operands == (item,) and self.counts[item] == 1:
             target = inside.targets(first, None)
             body = body[1:]
@@ -699,8 +712,13 @@ def _call(event: Event, operands: Expressions) -> ast.expr:
 def _call_ex(event: Event, operands: Expressions) -> ast.expr:
     arguments = operands[1]
     starred: Expressions = [ast.Starred(arguments, ast.Load())]
-    positional = arguments.elts if isinstance(arguments, ast.Tuple) else starred
-    keywords = [] if len(operands) == 2 else _mapping(operands[2])
+    if isinstance(arguments, ast.Tuple):
+        positional = arguments.elts
+    else:
+        positional = starred
+    keywords = []
+    if len(operands) != 2:
+        keywords = _mapping(operands[2])
     return ast.Call(operands[0], positional, keywords)
 
 
@@ -709,7 +727,9 @@ def _mapping(mapping: ast.expr) -> list[ast.keyword]:
         return [ast.keyword(None, mapping)]
     made = []
     for key, value in zip(mapping.keys, mapping.values, strict=True):
-        name = key.value if isinstance(key, ast.Constant) else None
+        name = None
+        if isinstance(key, ast.Constant):
+            name = key.value
         made.append(ast.keyword(None if key is None else identifier(str(name)), value))
     return made
 
@@ -718,14 +738,21 @@ def _format(event: Event, operands: Expressions) -> ast.expr:
     value, conversion = operands[0], _CONVERSIONS[event.detail]
     if isinstance(value, ast.FormattedValue):
         conversion, value = value.conversion, value.value
-    spec = operands[1] if len(operands) > 1 else None
+    spec = None
+    if len(operands) > 1:
+        spec = operands[1]
     if spec is not None and not isinstance(spec, ast.JoinedStr):
         spec = ast.JoinedStr([spec])
     return ast.JoinedStr([ast.FormattedValue(value, conversion, spec)])
 
 
 def _string(event: Event, operands: Expressions) -> ast.expr:
-    parts = [part for each in operands for part in (each.values if isinstance(each, ast.JoinedStr) else [each])]
+    parts: list[ast.expr] = []
+    for each in operands:
+        if isinstance(each, ast.JoinedStr):
+            parts += each.values
+        else:
+            parts.append(each)
     return ast.JoinedStr(parts)
 
 

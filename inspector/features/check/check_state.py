@@ -42,7 +42,9 @@ def state_of(session: Session, job: JobKey, root: Path) -> CheckedState:
 def minor_of(session: Session) -> str:
     """Return the minor version of torch: `2.13` for 2.13.0+cpu; empty if the log does not say."""
     match = _MINOR.match(session.environment.torch)
-    return match[0] if match else ""
+    if not match:
+        return ""
+    return match[0]
 
 
 def count_of(site: SiteKey) -> Count | None:
@@ -80,9 +82,14 @@ def are_compared(counts: Mapping[Count, int]) -> bool:
 
 def _accuracy_notes(session: Session) -> Iterator[str]:
     """Say what was not compared."""
-    found = session.accuracy.not_compared if session.accuracy is not None and session.accuracy.kernels else ()
+    if session.accuracy is not None and session.accuracy.kernels:
+        found = session.accuracy.not_compared
+    else:
+        found = ()
     if found:
-        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        more = ""
+        if len(found) > 1:
+            more = f", and {len(found) - 1} more"
         yield f"numbers not compared: {found[0].what}: {found[0].why}{more}"
 
 

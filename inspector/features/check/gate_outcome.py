@@ -184,7 +184,10 @@ class _Compared:
         self._allowed = {site.key for site, _ in self.allowed}
         # Allowed sites are matched last, so that they do not use up lock entries that other sites need.
         unallowed = [site for site in state.sites if site.key not in self._allowed]
-        known = baseline.sites if baseline else ()
+        if baseline:
+            known = baseline.sites
+        else:
+            known = ()
         if not are_compared(state.counts):
             known = tuple(each for each in known if each.key.kind is not SiteKind.CULPRIT)
         self._matched: Matched = matched(unallowed, known)
@@ -199,7 +202,10 @@ class _Compared:
 
         An older ctrace did not record these guards, and a lock does not say which ctrace wrote it.
         """
-        by_inductor = finding.site.by_inductor if finding.site else finding.count in _WITH_RECOMPILES
+        if finding.site:
+            by_inductor = finding.site.by_inductor
+        else:
+            by_inductor = finding.count in _WITH_RECOMPILES
         if not (self._is_known and by_inductor and self._state.by_inductor) or finding.kind not in _LOCK_LACKS:
             return finding
         return replace(finding, todo=finding.todo or _SINCE, by_inductor=True)
@@ -253,7 +259,9 @@ class _Compared:
             now = self._counted(count)
             if now is None or now <= most:
                 continue
-            sites = [] if self._is_known else self._not_passed(count)
+            sites = []
+            if not self._is_known:
+                sites = self._not_passed(count)
             if not sites:
                 yield GateFinding(FindingKind.LIMIT, NAMES[count], "", None, count, most, now)
             for site in sites:
@@ -266,15 +274,20 @@ class _Compared:
         missing: dict[str, Count | None] = {
             NAMES[count]: count for count in self._limits.most if self._state.counts.get(count) is None
         }
-        missing |= {"coverage": None} if self._limits.coverage is not None and self._state.coverage is None else {}
+        if self._limits.coverage is not None and self._state.coverage is None:
+            missing |= {"coverage": None}
         for what, count in missing.items():
             todo = f"limit it only where ctrace measures it: {_NEEDS.get(count, _NEEDED)}"
             yield GateFinding(FindingKind.NOT_MEASURED, f"{what}: limited by the policy, but not measured", todo)
 
     def _measured_before(self) -> Iterator[GateFinding]:
         """Yield counts that the lock has and this run lacks. Skip logs from elsewhere, which have fewer counts."""
-        known = self._baseline.counts if self._baseline and self._seen.job.known_as is None else {}
-        of_code = {Count.KERNELS} if self._state.job.target != CPU else set()
+        known: Mapping[Count, int] = {}
+        if self._baseline and self._seen.job.known_as is None:
+            known = self._baseline.counts
+        of_code: set[Count] = set()
+        if self._state.job.target != CPU:
+            of_code = {Count.KERNELS}
         for count in (Count.EAGER_OPS, *of_code):
             if count in known and count not in self._state.counts and count not in self._limits.most:
                 todo = "see ctrace explain; if this is intended, run ctrace check --update to remove it"
@@ -295,7 +308,9 @@ class _Compared:
     def _is_within(self, site: Site) -> bool:
         """Whether the policy limits the count of a site, and the count is within the limit."""
         count = count_of(site.key)
-        most = self._limits.most.get(count) if count is not None else None
+        most = None
+        if count is not None:
+            most = self._limits.most.get(count)
         return count is not None and most is not None and (self._counted(count) or 0) <= most
 
     def _counted(self, count: Count) -> int | None:
@@ -330,7 +345,9 @@ def judged(
     """
     keys = [each.job.known_as or each.job.key for each in seen] + [key for key, _ in wrong]
     versions = sorted({each.state.torch for each in seen if each.state is not None} - {""})
-    vanished = _vanished(lock, versions, keys) if is_whole else {}
+    vanished = {}
+    if is_whole:
+        vanished = _vanished(lock, versions, keys)
     moved = _moved(lock, versions, keys, vanished, seen)
     judge = Judge(policy, lock, today, moved)
     checked = [judge.checked(each) for each in seen]
@@ -400,7 +417,9 @@ def _is_shown(new: str, old: str, lock: Lock, seen: Sequence[SeenJob]) -> bool:
 
 def _is_same(seen: SeenJob, lock: Lock, old: str) -> bool:
     state, key = seen.state, seen.job.key
-    known = lock.sections.get(state.torch, {}).get(JobKey(old, key.scenario, key.target)) if state else None
+    known = None
+    if state:
+        known = lock.sections.get(state.torch, {}).get(JobKey(old, key.scenario, key.target))
     if state is None or known is None:
         return False
     found = matched(state.sites, known.sites)
@@ -458,7 +477,9 @@ def _left_out(seen: Iterable[SeenJob]) -> Iterator[str]:
         met = "no graph has symbolic sizes, so none is missing"
     yield f"as configured, guards that Inductor adds to graphs with symbolic sizes are not recorded: {met}"
     for key, number in hidden:
-        graphs = "1 graph with symbolic sizes was" if number == 1 else f"{number} graphs with symbolic sizes were"
+        graphs = "1 graph with symbolic sizes was"
+        if number != 1:
+            graphs = f"{number} graphs with symbolic sizes were"
         yield f"{key}: {graphs} not lowered; ctrace explain may show more recompilations"
 
 

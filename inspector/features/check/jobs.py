@@ -86,9 +86,18 @@ def _selected(
 def _cross(policy: CheckPolicy, rule: ModelRule, named: Named, jobs: list[CheckJob], wrong: list[Wrong]) -> None:
     """Add the jobs of one model; a model that cannot run counts once, not once for each scenario."""
     limits = rule.limits.over(policy.limits)
-    timeout = policy.timeout if rule.timeout is None else rule.timeout
-    accuracy = policy.accuracy if rule.accuracy is None else rule.accuracy
-    memory = policy.memory if rule.memory is None else rule.memory
+    if rule.timeout is None:
+        timeout = policy.timeout
+    else:
+        timeout = rule.timeout
+    if rule.accuracy is None:
+        accuracy = policy.accuracy
+    else:
+        accuracy = rule.accuracy
+    if rule.memory is None:
+        memory = policy.memory
+    else:
+        memory = rule.memory
     found = []
     try:
         for scenario, options in _scenarios(policy, rule):
@@ -115,7 +124,9 @@ def _scenarios(policy: CheckPolicy, rule: ModelRule) -> Iterator[tuple[str, Opti
 
 
 def _where(policy: CheckPolicy, rule: ModelRule) -> str:
-    file = os.path.relpath(policy.file) if policy.file is not None else "the policy"
+    file = "the policy"
+    if policy.file is not None:
+        file = os.path.relpath(policy.file)
     if rule.line:
         return f"{file}:{rule.line}"
     return file
@@ -126,7 +137,9 @@ def _needed_options(options: Options, target: str, limits: Limits, policy: Check
 
     If all of Inductor runs, the capture records Inductor's guards in any case, whatever the policy says.
     """
-    gpu = None if target == CPU else target
+    gpu = None
+    if target != CPU:
+        gpu = target
     needs_code = gpu is not None or not _OF_CODE.isdisjoint(limits.most)
     trace_only = not needs_code and not options.build and is_inductor(options.backend)
     inductor_guards = policy.inductor_guards or not trace_only
@@ -152,7 +165,10 @@ def traced(
     known = JobKey(name, target=TRACE)
     calls = []
     for log, label in zip(logs, labels(each.rank for each in logs), strict=True):
-        key = JobKey(name, label, TRACE) if label else known
+        if label:
+            key = JobKey(name, label, TRACE)
+        else:
+            key = known
         job = CheckJob(key, str(log.path), Options(), policy.limits, known_as=known)
         calls.append((job, absolute(log), root.absolute()))
     yield from results_of(_read, calls, engine, is_large=sum(log.bytes for log in logs) > _PARALLEL_BYTES)

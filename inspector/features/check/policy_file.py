@@ -409,7 +409,9 @@ def entries(node: YamlNode) -> tuple[YamlNode, ...]:
     """Return the entries of a list; a single value counts as a list of one, an empty value as an empty list."""
     if isinstance(node.value, tuple):
         return node.value
-    return () if node.value is None else (node,)
+    if node.value is None:
+        return ()
+    return (node,)
 
 
 def text(node: YamlNode) -> str:

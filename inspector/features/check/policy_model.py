@@ -64,7 +64,10 @@ class Limits(Struct, frozen=True):
 
     def over(self, other: "Limits") -> "Limits":
         """Return these limits, with the limits of `other` where these have none."""
-        coverage = other.coverage if self.coverage is None else self.coverage
+        if self.coverage is None:
+            coverage = other.coverage
+        else:
+            coverage = self.coverage
         return Limits({**other.most, **self.most}, coverage)
 
 
@@ -159,11 +162,17 @@ def useless(entries: Iterable[Allow], sites: Iterable[SiteKey], today: date, *, 
     seen = list(sites)
     for each in entries:
         matches = any(allows(each, site) for site in seen)
-        if has_expired(each, today):
-            rest = ": its site still exists" if matches else ": nothing matches it; remove it"
-            yield f"{_named(each)} expired on {each.expires}{rest if matches or are_all else ''}"
-        elif are_all and not matches:
-            yield f"{_named(each)} no longer matches anything; remove it"
+        if not has_expired(each, today):
+            if are_all and not matches:
+                yield f"{_named(each)} no longer matches anything; remove it"
+            continue
+        expired = f"{_named(each)} expired on {each.expires}"
+        if matches:
+            yield f"{expired}: its site still exists"
+        elif are_all:
+            yield f"{expired}: nothing matches it; remove it"
+        else:  # a site that is not among these may match it
+            yield expired
 
 
 def _unspaced(text: str) -> str:
@@ -215,7 +224,9 @@ def expanded(text: str, root: Path) -> list[Named]:
     files = _globbed(text, pattern or text, root)
     if not files:
         raise PolicyError(f"{text} matches no Python file", f"ctrace searches in {root.absolute()}")
-    end = f":{name}" if name else ""
+    end = ""
+    if name:
+        end = f":{name}"
     return [
         Named(_relative(file, root) + end, _from_here(file) + end, file.name.startswith(_NOT_MODELS)) for file in files
     ]
@@ -226,7 +237,9 @@ def named_by(text: str, root: Path, base: Path = Path()) -> Named:
     file, name = _split(text)
     if file is None:
         return Named(text, text)
-    end = f":{name}" if name else ""
+    end = ""
+    if name:
+        end = f":{name}"
     path = base / file
     return Named(_relative(path, root) + end, _from_here(path) + end)
 
@@ -243,7 +256,10 @@ def _split(text: str) -> tuple[str | None, str]:
 
 def _globbed(text: str, pattern: str, root: Path) -> list[Path]:
     path = Path(pattern)
-    start = Path(path.anchor) if path.is_absolute() else root
+    if path.is_absolute():
+        start = Path(path.anchor)
+    else:
+        start = root
     try:
         found = sorted(start.glob(str(path.relative_to(path.anchor))))
     except (ValueError, NotImplementedError, OSError) as error:

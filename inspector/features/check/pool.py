@@ -115,7 +115,9 @@ def run_jobs(
     roomy = store.keeping(store.keep + len(waiting))  # a check must not prune its own runs
     share = cores // most
     environment = _threads(share, cores)
-    server = ForkServer({**os.environ, **environment}) if forks and len(waiting) > 1 else None
+    server = None
+    if forks and len(waiting) > 1:
+        server = ForkServer({**os.environ, **environment})
     crew = _Crew(roomy, owned, environment, _cores(share, cores), captures, after, server, preloads=forks)
     try:
         while waiting or crew.running:
@@ -239,8 +241,12 @@ class _Crew:
         except CtraceError as error:
             wrong = error
         failed = session is None or session.failure is not None
-        run = child.run.name if child.run is not None and session is not None else None
-        last_lines = output.last_lines() if failed else ""
+        run = None
+        if child.run is not None and session is not None:
+            run = child.run.name
+        last_lines = ""
+        if failed:
+            last_lines = output.last_lines()
         return FinishedJob(job, session, wrong, time.monotonic() - began, run, last_lines, child.left, child.observed)
 
     def _capture(self, job: CheckJob, child: ChildProcess, output: OutputTail) -> "Session":

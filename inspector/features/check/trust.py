@@ -79,7 +79,9 @@ def _numbers(found: Accuracy | None) -> Iterator[GateFinding]:
     if found is None:
         return
     if not found.kernels:
-        why = found.not_compared[0].why if found.not_compared else "nothing was compiled"
+        why = "nothing was compiled"
+        if found.not_compared:
+            why = found.not_compared[0].why
         todo = "see ctrace accuracy, or leave accuracy out for this model"
         yield GateFinding(FindingKind.NOT_MEASURED, f"accuracy: nothing was compared: {why}", todo)
     elif found.equal is False and not found.culprits:
@@ -109,7 +111,10 @@ def _scenarios(session: Session) -> Iterator[GateFinding]:
             yield GateFinding(FindingKind.FAILED, what, "correct the scenario, or the model")
     if left := [each.name for each in session.scenarios if each.outcome is Outcome.NOT_RUN]:
         what = f"not run: {'scenario' if len(left) == 1 else 'scenarios'} {', '.join(left)}"
-        kind = FindingKind.DOUBT if session.failure is None else _PHASES[session.failure.phase]
+        if session.failure is None:
+            kind = FindingKind.DOUBT
+        else:
+            kind = _PHASES[session.failure.phase]
         yield GateFinding(kind, what, "the run ended before they started")
 
 

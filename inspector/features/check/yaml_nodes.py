@@ -139,7 +139,9 @@ def _composed(text: str, file: str) -> yaml.Node | None:
         raise _error(file, line, "there is a character that YAML forbids", "remove it") from None
     except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         # PyYAML raises these for escapes such as "\UFFFFFFFF", which is not a character.
-        line = 1 if loader is None else loader.line + 1
+        line = 1
+        if loader is not None:
+            line = loader.line + 1
         raise _error(file, line, f"it is not YAML: {_words(error)}", "correct it there") from None
 
 
@@ -147,12 +149,17 @@ def _line(error: yaml.MarkedYAMLError) -> int:
     """Return the line of a mistake; for an unclosed value, return the line where the value begins."""
     open_ended = re.search("end of stream|stream end", error.problem or "")
     mark = (error.context_mark if open_ended else None) or error.problem_mark
-    return mark.line + 1 if mark else 1
+    if not mark:
+        return 1
+    return mark.line + 1
 
 
 def _words(error: Exception) -> str:
     """Return PyYAML's message as one short line."""
-    problem = error.problem if isinstance(error, yaml.MarkedYAMLError) else str(error)
+    if isinstance(error, yaml.MarkedYAMLError):
+        problem = error.problem
+    else:
+        problem = str(error)
     if problem == "but found another document":
         return "there is a second document"
     text = _one_line(problem or type(error).__name__)

@@ -71,8 +71,13 @@ def wasted(graph: FxGraph, graph_id: str, coordinates: Mapping[str, tuple[int, i
     gathers: dict[tuple[str, str], FxNode] = {}
     for node in filter(_is_of_interest, graph.nodes):
         names = _GROUP.findall(node.args)
-        group = names[-1] if names else ""
-        earlier = gathers.setdefault((node.uses[0], group), node) if _is_gather(node) else node
+        group = ""
+        if names:
+            group = names[-1]
+        if _is_gather(node):
+            earlier = gathers.setdefault((node.uses[0], group), node)
+        else:
+            earlier = node
         rank, parts = coordinates.get(group, (0, 1))
         if earlier is not node and node.uses[0] not in written:
             yield _repeated(node, earlier, graph_id)
@@ -112,8 +117,9 @@ def _is_own_part(
     arguments = [each.strip() for each in reader.args.split(",")]
     begin, end = str(rank * part), str((rank + 1) * part)
     if ".aten.slice.Tensor" in reader.target:
-        # The end of the last part may be written as the largest number.
-        ends = (end, str(2**63 - 1)) if reader.type is not None and reader.type.sizes[0] == str(part) else (end,)
+        ends = [end]
+        if reader.type is not None and reader.type.sizes[0] == str(part):
+            ends.append(str(2**63 - 1))  # how the end of the last part may be written
         return arguments[:3] == [whole.name, "0", begin] and len(arguments) == 4 and arguments[3] in ends
     if ".aten.split.Tensor" in reader.target:
         is_first_dimension = arguments in ([whole.name, str(part)], [whole.name, str(part), "0"])
@@ -233,7 +239,10 @@ def collectives_document(session: Session) -> CollectivesDocument:
     cluster = session.cluster
     graphs = {each.id: _InGraph(session, each) for each in compiled(session)}
     found = list(_in_order(session, graphs))
-    notes = [] if cluster is not None or not graphs else [_ONLY_GRAPHS]
+    if cluster is not None or not graphs:
+        notes = []
+    else:
+        notes = [_ONLY_GRAPHS]
     rank = world = cut_after = None
     if cluster is not None:
         rank, world, cut_after = cluster.rank, cluster.world, cluster.cut_after
@@ -273,7 +282,10 @@ def _names(meshes: Iterable[MeshMade]) -> dict[str, tuple[str, int]]:
     found = {}
     for mesh in meshes:
         for index, (group, size) in enumerate(zip(mesh.groups, mesh.shape, strict=False)):
-            name = mesh.names[index] if index < len(mesh.names) else f"mesh dimension {index}"
+            if index < len(mesh.names):
+                name = mesh.names[index]
+            else:
+                name = f"mesh dimension {index}"
             found[group] = name, size
     return found
 
@@ -298,7 +310,9 @@ def _called(each: CollectiveCalled, names: Mapping[str, tuple[str, int]]) -> Col
 def _group_name(group: str, names: Mapping[str, tuple[str, int]]) -> str:
     if group in names:
         return names[group][0]
-    return "world" if group == "0" else group
+    if group == "0":
+        return "world"
+    return group
 
 
 class _InGraph:
@@ -338,8 +352,9 @@ class _InGraph:
 
     def _staged(self, *, is_backward: bool) -> Staged | None:
         """Return the last stage of a part that the log has."""
-        parts = (Stage.BACKWARD,) if is_backward else (Stage.FORWARD, Stage.INFERENCE)
-        plain = (GraphStage.BACKWARD,) if is_backward else (GraphStage.FORWARD, GraphStage.INFERENCE)
+        parts, plain = [Stage.FORWARD, Stage.INFERENCE], [GraphStage.FORWARD, GraphStage.INFERENCE]
+        if is_backward:
+            parts, plain = [Stage.BACKWARD], [GraphStage.BACKWARD]
         for stage in (*_LAST, *plain):
             for each in self._graph.stages:
                 if each.stage is stage and each.part in parts and each.graph is not None:
@@ -363,7 +378,10 @@ class _InGraph:
             seen[node.target] += 1
             made = self._collective(node, match["op"], staged.graph, is_backward=is_backward)
             waits = _wait_of(nodes, index)
-            origin = self._origin(node) if node.name in known else CollectiveOrigin.PASS
+            if node.name in known:
+                origin = self._origin(node)
+            else:
+                origin = CollectiveOrigin.PASS
             yield replace(
                 made,
                 file=place[0],
@@ -385,8 +403,12 @@ class _InGraph:
         moved = [_bytes(each.type, self._graph.values) for each in (node, *inputs)]
         sizes = [each for each in moved if each is not None]
         if not size:
-            size = self._world if group == "0" else None
-        dtype = "" if node.type is None else _SHORT.get(node.type.dtype, node.type.dtype)
+            size = None
+            if group == "0":
+                size = self._world
+        dtype = ""
+        if node.type is not None:
+            dtype = _SHORT.get(node.type.dtype, node.type.dtype)
         return Collective(
             op=op,
             group=_group_name(group, self._names),
@@ -403,7 +425,9 @@ class _InGraph:
 
     def _lines(self, part: Stage | None) -> dict[str, list[tuple[str, ...]]]:
         """Return the user's lines of each library kernel's calls, in order, by name."""
-        stages = (Stage.BACKWARD,) if part is Stage.BACKWARD else (Stage.FORWARD, Stage.INFERENCE)
+        stages = [Stage.FORWARD, Stage.INFERENCE]
+        if part is Stage.BACKWARD:
+            stages = [Stage.BACKWARD]
         return {
             each.name: [launch.lines for launch in each.launches]
             for each in self._session.kernels
@@ -418,7 +442,9 @@ class _InGraph:
             return node.at.file, node.at.line
         calls = lines.get(node.target, [])
         number_of_call = seen[node.target]
-        place = calls[number_of_call][0] if number_of_call < len(calls) and calls[number_of_call] else ""
+        place = ""
+        if number_of_call < len(calls) and calls[number_of_call]:
+            place = calls[number_of_call][0]
         file, _, line = place.rpartition(":")
         if file and line.isdecimal():
             return (file, int(line))
@@ -456,13 +482,17 @@ def _bytes(kind: TensorType | None, values: Mapping[str, str]) -> int | None:
     if kind is None:
         return None
     item = item_bytes(kind.dtype)
-    total = 1.0 if item is None else item
+    total = 1.0
+    if item is not None:
+        total = item
     for size in kind.sizes:
         known = number(size, values)
         if known is None:
             return None
         total *= known
-    return None if item is None else int(total)
+    if item is None:
+        return None
+    return int(total)
 
 
 def _wait_of(nodes: list[FxNode], index: int) -> int | None:

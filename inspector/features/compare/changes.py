@@ -325,8 +325,12 @@ def root_of(session: Session) -> Path:
 
 def place(session: Session, file: str, line: int | None) -> str:
     """Write `file:line`, with the file relative to the run's folder."""
-    short = relative_path(file, root_of(session), session.environment.prefixes) if file else "?"
-    return f"{short}:{line}" if line else short
+    short = "?"
+    if file:
+        short = relative_path(file, root_of(session), session.environment.prefixes)
+    if line:
+        return f"{short}:{line}"
+    return short
 
 
 def site_changes(before: Session, after: Session) -> Iterator[Change]:
@@ -365,5 +369,7 @@ def _where(session: Session, site: Site) -> str:
 
 def _described(site: Site) -> str:
     """Write a site's content: its statement or what changed, then torch's ids or the kinds of causes."""
-    times = f", {site.times} times" if site.key.kind is SiteKind.RECOMPILE and site.times > 1 else ""
+    times = ""
+    if site.key.kind is SiteKind.RECOMPILE and site.times > 1:
+        times = f", {site.times} times"
     return f"{site.key.text} ({', '.join(site.key.causes)}{times})"

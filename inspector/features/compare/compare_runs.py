@@ -104,7 +104,10 @@ def why_not_compared(before: Session, after: Session) -> str:
     """Say why the memory of two runs cannot be compared; empty: it can."""
     lacks = [name for name, session in (("first", before), ("second", after)) if _found(session) is None]
     if lacks:
-        which = "neither run was" if len(lacks) > 1 else f"the {lacks[0]} run was not"
+        if len(lacks) > 1:
+            which = "neither run was"
+        else:
+            which = f"the {lacks[0]} run was not"
         return f"{which} followed: add --memory where ctrace diff or ctrace report runs the model"
     one, other = _found(before), _found(after)
     assert one is not None
@@ -139,9 +142,13 @@ def memory_changes(growth: MemoryGrowth | None) -> Iterator[Change]:
     for each in growth.lines:
         if abs(each.now - each.was) < _LITTLE * largest:
             continue
-        was = f"{memory(each.was)} alive at the peak" if each.was else None
+        was = None
+        if each.was:
+            was = f"{memory(each.was)} alive at the peak"
         of = ": ".join(filter(None, (", ".join(each.kinds), each.source)))
-        now = f"{memory(each.now)} alive at the peak ({of})" if each.now else None
+        now = None
+        if each.now:
+            now = f"{memory(each.now)} alive at the peak ({of})"
         if was is None:
             yield Change(What.MEMORY, ChangeKind.ADDED, each.where, now=now)
         elif now is None:
@@ -151,7 +158,9 @@ def memory_changes(growth: MemoryGrowth | None) -> Iterator[Change]:
 
 
 def _peak_text(peak: MemoryPeak) -> str:
-    part = "step of the optimizer" if peak.part == "optimizer" else peak.part
+    part = "step of the optimizer"
+    if peak.part != "optimizer":
+        part = peak.part
     how = "measured" if peak.measured else "computed"
     return f"peak {memory(peak.bytes)}, {how}, in the {part} at {peak.at or _NO_LINE}"
 
@@ -219,8 +228,12 @@ def _held(session: Session, found: FoundMemory) -> list[HeldLine]:
     """Return what each line of a run holds at the peak."""
     held: dict[tuple[str | None, int | None], HeldLine] = {}
     for each in found.alive:
-        where = _NO_LINE if each.file is None else place(session, each.file, each.line)
-        file = "" if each.file is None else place(session, each.file, None)
+        if each.file is None:
+            where = _NO_LINE
+            file = ""
+        else:
+            where = place(session, each.file, each.line)
+            file = place(session, each.file, None)
         made = HeldLine(where, file, each.line or 0, each.function or "", each.source)
         line = held.setdefault((each.file, each.line), made)
         line.bytes += each.bytes
@@ -322,7 +335,10 @@ def _without_caches(before: Session, after: Session) -> str:
     ]
     if not lacks:
         return ""
-    which = "neither run recorded look-ups" if len(lacks) > 1 else f"the {lacks[0]} run recorded no look-ups"
+    if len(lacks) > 1:
+        which = "neither run recorded look-ups"
+    else:
+        which = f"the {lacks[0]} run recorded no look-ups"
     return f"{which}: ctrace captures without torch's caches, except with ctrace time --compile"
 
 
@@ -351,7 +367,8 @@ def _notes(before: Session, after: Session) -> Iterator[str]:
         if was and now and was != now:
             yield f"{name}: {was}, then {now}"
     if one.built != other.built:
-        yield f"kernels were compiled and run in the {'first' if one.built else 'second'} run only"
+        which = "first" if one.built else "second"
+        yield f"kernels were compiled and run in the {which} run only"
     first, second = first_lines(before), first_lines(after)
     for line in dict.fromkeys((*first, *second)):
         if line in first and line in second:
@@ -399,7 +416,9 @@ def _lookups(seen: RunGraph) -> dict[_Key, CacheLookup]:
 
 def _named(key: _Key) -> str:
     cache, stage, kernel, number = key
-    again = f"look-up {number + 1}" if number else ""
+    again = ""
+    if number:
+        again = f"look-up {number + 1}"
     return " ".join(each for each in (cache, stage, kernel, again) if each)
 
 
@@ -434,7 +453,9 @@ def _reasons(was: CacheLookup, now: CacheLookup) -> Iterator[str]:
 
 
 def _shown(text: str | None) -> str:
-    return "not there" if text is None else text
+    if text is None:
+        return "not there"
+    return text
 
 
 _Group = tuple[tuple[str, ...], ...]

@@ -74,6 +74,7 @@ def _input_changes(
     before: FxGraph, after: FxGraph, known: dict[str, str], other_type: set[str]
 ) -> Iterator[tuple[str, str]]:
     """Yield inputs of another type, and inputs of one side, as text; fill in the names that correspond."""
+    # Inputs have names, by which they match; nodes match by what they compute.
     olds = {without_numbers(node.target): node for node in before.placeholders()}
     news = {without_numbers(node.target): node for node in after.placeholders()}
     for name, old in olds.items():
@@ -114,6 +115,7 @@ def _node_changes(
         if old is None or new is None:
             yield old, new
             continue
+        # Another type of an input changes the types of all that is computed from it: only the first is a difference.
         follows = any(name in other_type for name in new.uses)
         is_other_type = _type(old.type) != _type(new.type)
         if is_other_type:
@@ -144,6 +146,7 @@ def _aligned(olds: Sequence[FxNode], news: Sequence[FxNode]) -> Iterator[tuple[F
 
 def _matched(olds: Sequence[FxNode], news: Sequence[FxNode]) -> Iterator[tuple[FxNode | None, FxNode | None]]:
     """Align by node and source line first, which are rarely repeated, then what is left by node alone."""
+    # By node alone, the matcher pairs any two `add`s, also of other layers.
     for tag, low, high, low2, high2 in _opcodes(olds, news, _line_token):
         if tag == "equal":
             yield from zip(olds[low:high], news[low2:high2], strict=True)
@@ -161,6 +164,7 @@ def _opcodes(
     olds: Sequence[FxNode], news: Sequence[FxNode], token: Callable[[FxNode], Hashable]
 ) -> list[tuple[str, int, int, int, int]]:
     one, other = [token(node) for node in olds], [token(node) for node in news]
+    # `autojunk` would ignore what is frequent in long graphs, which is each op of a repeated layer.
     return list(difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes())
 
 
@@ -174,7 +178,9 @@ def _token(node: FxNode) -> tuple[str, str, str]:
     args = _WORD.sub(lambda match: "%" if match[0] in uses else match[0], node.args)
     if node.kind is FxNodeKind.OUTPUT:
         args = ""  # the returned nodes are compared themselves; an output only collects them
-    target = node.target if node.kind is not FxNodeKind.PLACEHOLDER else ""
+    target = ""
+    if node.kind is not FxNodeKind.PLACEHOLDER:
+        target = node.target
     return node.kind, without_numbers(target), _SYMBOL.sub("s", without_numbers(args))
 
 
@@ -183,7 +189,9 @@ def _type(one: TensorType | None) -> tuple[object, ...] | None:
     if one is None:
         return None
     sizes = tuple(_SYMBOL.sub("s", size) for size in one.sizes)
-    strides = None if one.strides is None else tuple(_SYMBOL.sub("s", size) for size in one.strides)
+    strides = None
+    if one.strides is not None:
+        strides = tuple(_SYMBOL.sub("s", size) for size in one.strides)
     return one.dtype, sizes, strides, one.device, one.wrapper
 
 
@@ -191,7 +199,9 @@ def type_text(one: TensorType | None) -> str:
     """Write `f32[4, 16]`, with the device unless it is the CPU."""
     if one is None:
         return ""
-    device = "" if one.device in ("", "cpu") else f" {one.device}"
+    device = ""
+    if one.device not in ("", "cpu"):
+        device = f" {one.device}"
     return f"{one.dtype}[{', '.join(one.sizes)}]{device}"
 
 
@@ -203,14 +213,18 @@ def _folded(pairs: Iterable[tuple[FxNode | None, FxNode | None]]) -> Iterator[No
     at: At | None = None
     for old, new in pairs:
         node = new or old
-        here = node.at if node else None
+        here = None
+        if node:
+            here = node.at
         key = (here and (here.file, here.line), old is None, new is None)
         if kept and kept != key:
             yield NodeChange(at, tuple(was), tuple(now))
             was, now = [], []
         kept, at = key, here
-        was += [_text(old)] if old else []
-        now += [_text(new)] if new else []
+        if old:
+            was += [_text(old)]
+        if new:
+            now += [_text(new)]
     if kept:
         yield NodeChange(at, tuple(was), tuple(now))
 
@@ -218,7 +232,9 @@ def _folded(pairs: Iterable[tuple[FxNode | None, FxNode | None]]) -> Iterator[No
 def _text(node: FxNode) -> str:
     """Write a node as `relu(linear) -> f32[4, 32]`."""
     name = ".".join(filter(None, (op_name(node), overload(node))))
-    result = f" -> {type_text(node.type)}" if node.type else ""
+    result = ""
+    if node.type:
+        result = f" -> {type_text(node.type)}"
     args = _WORD.sub(lambda match: _source(match[0]), node.args)
     if node.kind is not FxNodeKind.OUTPUT:
         return f"{name}({args}){result}"
@@ -276,6 +292,7 @@ def pairs_of(before: Session, after: Session) -> Pairs:
     for same in _ALIKE:
         found, news, olds = paired(news, olds, same)
         both += [(old, new) for new, old in found]
+    # Matches were found by their closeness; show them in the order in which the later run compiled them.
     order = {graph.id: at for at, graph in enumerate(after.graphs)}
     both.sort(key=lambda pair: order[pair[1].graph.id])
     return Pairs(tuple(both), tuple(olds), tuple(news))
@@ -287,12 +304,19 @@ def _graphs(session: Session) -> Iterator[RunGraph]:
     printed = {each.id: each for each in compiled(session)}
     for graph in session.graphs:
         stages, compilation = printed.get(graph.id), known.get(graph.id)
-        traced = stages.first(GraphStage.DYNAMO) if stages else None
+        traced = None
+        if stages:
+            traced = stages.first(GraphStage.DYNAMO)
         resumes = ""
         if compilation is not None and compilation.resumes_at:
             resumes = statement(session.listings, compilation.file, compilation.resumes_at, "") or "resumed"
-        line = compilation.line if compilation else graph.line
-        file = relative_path(graph.file, root, prefixes) if graph.file else ""
+        if compilation:
+            line = compilation.line
+        else:
+            line = graph.line
+        file = ""
+        if graph.file:
+            file = relative_path(graph.file, root, prefixes)
         yield RunGraph(
             session=session,
             graph=graph,
@@ -316,14 +340,18 @@ def changes_of(pairs: Pairs, follow: dict[str, tuple[str, ...]]) -> Iterator[Cha
         yield Change(What.GRAPH, ChangeKind.REMOVED, old.where, was=_summary(old))
     for old, new in pairs.both:
         for number, change in enumerate(_between(old, new)):
-            yield change if number else replace(change, follows=follow.pop(new.graph.id, ()))
+            if number == 0:  # what follows is said once, with the first difference
+                change = replace(change, follows=follow.pop(new.graph.id, ()))
+            yield change
     for new in pairs.new:
         yield Change(What.GRAPH, ChangeKind.ADDED, new.where, now=_summary(new))
 
 
 def _summary(seen: RunGraph) -> str:
     ops = seen.graph.ops
-    after = f", after {seen.resumes}" if seen.resumes else ""
+    after = ""
+    if seen.resumes:
+        after = f", after {seen.resumes}"
     return f"graph of {ops} {named(ops, 'op')}{after}"
 
 
@@ -336,6 +364,7 @@ def _between(old: RunGraph, new: RunGraph) -> Iterator[Change]:
         if found:
             yield from (_change(each, old, new) for each in found)
             return
+    # Without printed graphs, the number of ops is all there is.
     if not is_printed and old.graph.ops != new.graph.ops:
         yield edited(What.GRAPH, new.where, _summary(old), _summary(new))
 
@@ -351,8 +380,13 @@ def _stages(old: RunGraph, new: RunGraph) -> Iterator[tuple[FxGraph, FxGraph]]:
 
 
 def _change(found: NodeChange, old: RunGraph, new: RunGraph) -> Change:
-    at, seen = found.at, new if found.now else old
-    where = place(seen.session, at.file, at.line) if at else seen.where
+    at, seen = found.at, old
+    if found.now:
+        seen = new
+    if at:
+        where = place(seen.session, at.file, at.line)
+    else:
+        where = seen.where
     was, now = _listed(found.was), _listed(found.now)
     if was is None:
         how = ChangeKind.ADDED
@@ -366,8 +400,10 @@ def _change(found: NodeChange, old: RunGraph, new: RunGraph) -> Change:
 def _listed(nodes: tuple[str, ...]) -> str | None:
     if not nodes:
         return None
-    left = len(nodes) - _MOST
-    return ", ".join(nodes[:_MOST]) + (f", and {left} more" if left > 0 else "")
+    shown, left = ", ".join(nodes[:_MOST]), len(nodes) - _MOST
+    if left > 0:
+        return f"{shown}, and {left} more"
+    return shown
 
 
 _NAME = re.compile(r"\b(?:triton|cpp)_(?:[a-z]+_)?fused_\w+")
@@ -492,6 +528,7 @@ def _facts(seen: RunGraph, kernel: Kernel) -> dict[str, int]:
     found = {"calls": kernel.calls}
     read = [launch.read for launch in kernel.launches if launch.read is not None]
     written = [launch.written for launch in kernel.launches if launch.written is not None]
+    # Of some launches, the bytes are not known; a part of the sum would differ for no reason.
     if len(read) == len(written) == len(kernel.launches) > 0:
         found |= {_BYTES: sum(read) + sum(written)}
     made = _built(seen, kernel)
@@ -508,6 +545,7 @@ def _built(seen: RunGraph, kernel: Kernel) -> Built | None:
         if (each.graph, each.stage, each.kernel) == (kernel.graph, kernel.stage, kernel.name)
     ]
     chosen = [each for each in made if each.chosen] or made
+    # Of several configurations, which one is launched may differ from run to run: their numbers are not compared.
     if len(chosen) == 1:
         return chosen[0]
     return None
@@ -527,8 +565,10 @@ def _between_kernels(
     for same in _ALIKE_KERNELS:
         found, news, olds = paired(news, olds, same)
         both += [(old, new) for new, old in found]
+    # What a new graph computes now was not removed here, and what an old one computed is not new.
     olds = [each for each in olds if not _take(moved.new, each)]
     news = [each for each in news if not _take(moved.gone, each)]
+    # After that, so that a changed kernel is not paired with one that only moved.
     near, olds, news = _nearest(olds, news)
     for old, new in (*both, *near):
         if old.source == new.source and _differing(old, new) == (_BYTES,):
@@ -548,10 +588,11 @@ def _nearest(
     pairs, left = [], []
     news = list(news)
     for old in olds:
-        shared = [(len(_ops(old) & _ops(new)), -at) for at, new in enumerate(news) if _is_like(old, new)]
-        most, at = max(shared, default=(0, 0))
-        if most:
-            pairs.append((old, news.pop(-at)))
+        likes = [at for at, new in enumerate(news) if _is_like(old, new)]
+        shared = {at: len(_ops(old) & _ops(news[at])) for at in likes}
+        best = max(shared, key=lambda at: shared[at], default=None)  # of equals, the first one
+        if best is not None and shared[best]:
+            pairs.append((old, news.pop(best)))
         else:
             left.append(old)
     return pairs, left, news
@@ -580,6 +621,11 @@ def _differing(old: KernelSeen, new: KernelSeen) -> tuple[str, ...]:
 
 def _kernel_text(seen: KernelSeen, facts: tuple[str, ...]) -> str:
     """Write `cpp_fused_relu_0 (aten.relu): 1,024 bytes`."""
-    ops = f" ({', '.join(seen.kernel.ops)})" if seen.kernel.ops else ""
+    ops = ""
+    if seen.kernel.ops:
+        ops = f" ({', '.join(seen.kernel.ops)})"
     numbers = ", ".join(f"{seen.facts[name]:,} {name}" for name in facts if name != "calls" or seen.facts[name] != 1)
-    return f"{label_of(seen.kernel)}{ops}" + (f": {numbers}" if numbers else "")
+    text = f"{label_of(seen.kernel)}{ops}"
+    if numbers:
+        text += f": {numbers}"
+    return text

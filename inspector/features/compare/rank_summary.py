@@ -200,8 +200,12 @@ class Places:
 
     def function_of(self, entry: LogEntry) -> tuple[str, str, int]:
         """Return function, file and line of a `dynamo_start`; for torch's wrapper, the user's line that calls it."""
-        stack = entry.data.get("stack") if isinstance(entry.data, dict) else None
-        frames = [each for each in stack if isinstance(each, dict)] if isinstance(stack, list) else []
+        stack = None
+        if isinstance(entry.data, dict):
+            stack = entry.data.get("stack")
+        frames = []
+        if isinstance(stack, list):
+            frames = [each for each in stack if isinstance(each, dict)]
         found = [(str(each.get("name", "?")), *self._place(each)) for each in frames] or [("?", "?", 0)]
         function, file, line = found[-1]
         if function == _WRAPPER[0] and file.endswith(_WRAPPER[1]):
@@ -211,7 +215,9 @@ class Places:
 
     def _place(self, frame: dict[str, Any]) -> tuple[str, int]:
         line, file = frame.get("line"), frame.get("filename")
-        name = self.files.get(file, "?") if isinstance(file, int) else "?"
+        name = "?"
+        if isinstance(file, int):
+            name = self.files.get(file, "?")
         return name, line if type(line) is int else 0
 
 
@@ -279,11 +285,15 @@ class _Fold:
     def _measure(self, compile_id: str, entry: LogEntry) -> None:
         if entry.kind == "compilation_metrics":
             self._finished.add(compile_id)
-        data = entry.data if isinstance(entry.data, dict) else {}
-        name = "backward_cumulative_compile_time_us" if entry.kind.startswith("bwd") else "entire_frame_compile_time_s"
+        data = {}
+        if isinstance(entry.data, dict):
+            data = entry.data
+        name, unit = "entire_frame_compile_time_s", 1.0
+        if entry.kind.startswith("bwd"):  # torch reports a backward in microseconds
+            name, unit = "backward_cumulative_compile_time_us", 1e6
         value = data.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool):
-            self.seconds += value / 1e6 if name.endswith("us") else value
+            self.seconds += value / unit
 
     def compilations(self) -> Iterator[Digest]:
         """Yield the compilations in order of their start."""
@@ -304,7 +314,10 @@ class _Fold:
             return end
         if open_ or self._backwards:
             compile_id = (open_ or self._backwards)[-1]
-            what = compile_id if open_ else f"the backward of {compile_id}"
+            if open_:
+                what = compile_id
+            else:
+                what = f"the backward of {compile_id}"
             function, file, line = self._starts.get(compile_id, ("?", "?", 0))
             return f"the log ends while {what} of {function} ({Path(file).name}:{line}) compiles"
         if end:

@@ -32,6 +32,7 @@ from ctrace.inspector.features.compare.rank_summary import (
 from ctrace.inspector.features.compare.record_content import SOURCES, RankItem, communicated, items_of
 from ctrace.inspector.findings.compile_time_fold import Timeline, timeline
 from ctrace.inspector.grouping import grouped
+from ctrace.inspector.knowledge.counting import first_and_more
 from ctrace.inspector.log.dispatch import decode
 from ctrace.inspector.log.files import first_record, rotation_note
 from ctrace.inspector.log.folders import LogFile, absolute, joining, logs_in, opened_log, pieces_of_one
@@ -248,7 +249,9 @@ class Job(Struct, frozen=True):
         if self.divergence is not None and (self.divergence.kind is not Apart.MISSING or self.captured is not None):
             return False
         is_partial = self.missing or self.cut or self.has_unread or self.divergence is not None
-        return None if is_partial else True
+        if is_partial:
+            return None
+        return True
 
 
 def read_job(
@@ -280,9 +283,10 @@ def _by_rank(folder: Path, logs: Sequence[LogFile], skipped: str) -> list[LogFil
         RunError: see `read_job`.
     """
     if not logs:
-        raise RunError(
-            f"{folder} has no trace log{f'; {skipped}' if skipped else ''}", "name a folder that TORCH_TRACE wrote to"
-        )
+        what = f"{folder} has no trace log"
+        if skipped:
+            what += f"; {skipped}"
+        raise RunError(what, "name a folder that TORCH_TRACE wrote to")
     ranked = [log for log in logs if log.rank is not None]
     if not ranked:
         raise RunError(
@@ -298,7 +302,9 @@ def _by_rank(folder: Path, logs: Sequence[LogFile], skipped: str) -> list[LogFil
         what = f"the log of rank {several[0]} in {folder} is in {len(pieces)} pieces: only one has a beginning"
         raise RunError(what, joining(folder, pieces))
     paths = [f"{log.path.relative_to(folder)} from {_beginning(log)}" for log in same]
-    names = ", ".join(paths[:2]) + (f" and {len(paths) - 2} more" if len(paths) > 2 else "")
+    names = ", ".join(paths[:2])
+    if len(paths) > 2:
+        names += f" and {len(paths) - 2} more"
     if len(several) == len(counts) and len(counts) > 1:
         what = f"every rank in {folder} has several logs: two jobs, or two attempts of one"
     else:
@@ -395,7 +401,7 @@ def _notes(summaries: list[Summary], world_size: int | None) -> Iterator[str]:
     if len(days) > 1:
         yield f"the logs begin on different days ({', '.join(days)}, as month and day), so they may be from two jobs"
     if changed := [str(each.rank) for each in summaries if each.changed]:
-        ranks = ", ".join(changed[:_MOST_VALUES]) + (" and more" if len(changed) > _MOST_VALUES else "")
+        ranks = first_and_more(changed, _MOST_VALUES)
         yield f"the logs of these ranks were changed after torch wrote them, as by a redaction: {ranks}"
     yield from _unrecorded(summaries)
     if world_size is not None and max(each.rank for each in summaries) >= world_size:
@@ -412,8 +418,8 @@ def _unrecorded(summaries: list[Summary]) -> Iterator[str]:
         by_id = lacking.get(kind, {})
         ranks = sorted({rank for found in by_id.values() for rank in found})
         if ranks:
-            listed = ", ".join(map(str, ranks[:_MOST_VALUES])) + (" and more" if len(ranks) > _MOST_VALUES else "")
-            ids = ", ".join(list(by_id)[:_MOST_VALUES]) + (" and more" if len(by_id) > _MOST_VALUES else "")
+            listed = first_and_more(ranks, _MOST_VALUES)
+            ids = first_and_more(list(by_id), _MOST_VALUES)
             what = f"collectives of {SOURCES[kind]} of {ids} are not compared on these ranks, whose logs lack it"
             yield f"{what}: {listed}"
 
@@ -451,15 +457,22 @@ def _ended(groups: list[list[Summary]], here: list[Digest | None]) -> Divergence
     """Describe ranks without a further compilation: they did not recompile, or their logs were cut off."""
     one = next(each for each in here if each is not None)
     is_cut = all(group[0].cut for group, each in zip(groups, here, strict=True) if each is None)
-    kind = Apart.RECOMPILE if one.is_recompile and not is_cut else Apart.MISSING
+    if one.is_recompile and not is_cut:
+        kind = Apart.RECOMPILE
+    else:
+        kind = Apart.MISSING
     texts = []
     for group, each in zip(groups, here, strict=True):
         if each is None:
-            last = group[0].compilations[-1].id if group[0].compilations else "the start"
+            last = "the start"
+            if group[0].compilations:
+                last = group[0].compilations[-1].id
             texts.append(group[0].cut or f"does not compile it: its log ends after {last}")
         else:
             is_last = group[0].compilations[-1] is each
-            texts.append((group[0].cut if is_last else "") or _reason(group[0], each))
+            # Of a log that was cut, this may be all there is to say about its last compilation.
+            text = group[0].cut if is_last else ""
+            texts.append(text or _reason(group[0], each))
     return _made(one, kind, COMPILATION, dict(zip(map(_ranks, groups), texts, strict=True)))
 
 
@@ -475,7 +488,10 @@ def _reason(summary: Summary, one: Digest) -> str:
 
 def _other_function(groups: list[list[Summary]], there: list[Digest]) -> Divergence:
     """Describe ranks that compile different functions next."""
-    kind = Apart.RECOMPILE if any(one.is_recompile for one in there) else Apart.GRAPH
+    if any(one.is_recompile for one in there):
+        kind = Apart.RECOMPILE
+    else:
+        kind = Apart.GRAPH
     texts = [f"compiles {one.function} ({Path(one.file).name}:{one.line}) as {one.id}" for one in there]
     return _made(there[0], kind, "the next function", dict(zip(map(_ranks, groups), texts, strict=True)))
 
@@ -510,7 +526,10 @@ def _within(groups: list[list[Summary]], there: list[Digest], kind: Apart) -> Di
     shown = at_base or at_other
     one = there[0]
     is_users = shown is not None and shown.file and _INSTALLED not in shown.file
-    place = (shown.file, shown.line) if shown is not None and is_users else (one.file, one.line)
+    if shown is not None and is_users:
+        place = (shown.file, shown.line)
+    else:
+        place = (one.file, one.line)
     reached = (item for item in items.values() if item is not None and item.file == place[0])
     lines = tuple(sorted({item.line for item in reached} - {place[1]}))
     return Divergence(one.id, one.function, *place, kind, _subject(shown), dict(sorted(values.items())), lines)
@@ -598,7 +617,9 @@ def _by_name(base: list[RankItem], other: list[RankItem]) -> tuple[RankItem | No
             return one, two
     names = {item.key for item in base}
     lone = next((item for item in base if item.key not in named), None)
-    return lone, None if lone else next((item for item in other if item.key not in names), None)
+    if lone is not None:
+        return lone, None
+    return None, next((item for item in other if item.key not in names), None)
 
 
 _STEP = b'"chromium_event"'
@@ -631,7 +652,9 @@ def steps_of(log: LogFile) -> Steps:
                 if _STEP not in header:
                     continue
                 entry = reader.entry(0, header, piece[line:end], 0, is_last=False)
-                mark = decode(entry) if isinstance(entry, LogEntry) else None
+                mark = None
+                if isinstance(entry, LogEntry):
+                    mark = decode(entry)
                 if isinstance(mark, SpanMarked):
                     marks.append(mark)
                     _learn(mark, starts)

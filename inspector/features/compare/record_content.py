@@ -138,13 +138,17 @@ def _lowered(lines: list[str], name: str) -> Iterator[LoweredCall]:
         words = [each["name"] for each in _QUOTED.finditer(text)]
         same = ", ".join(word if word in _REDUCTIONS else _numbered(groups, word) for word in words)
         kind = _TYPE.search(call["type"] or "")
-        shape = "" if kind is None or "all_to_all" in call["op"] else kind["shape"]  # ranks may send other sizes
-        dtype = "" if kind is None else kind["dtype"]
-        shown = f"{call['op']}({text})" + (f" -> {dtype}[{kind['shape']}]" if kind is not None else "")
+        shown = f"{call['op']}({text})"
+        dtype = shape = ""
+        if kind is not None:
+            dtype, shape = kind["dtype"], kind["shape"]
+            shown += f" -> {dtype}[{shape}]"
+        # In an all-to-all, ranks may send other sizes.
+        compared_shape = "" if "all_to_all" in call["op"] else shape
         key = f"collective {number} of {name}"
         yield LoweredCall(
             key,
-            f"{call['op']}({same}) {dtype}[{shape}]",
+            f"{call['op']}({same}) {dtype}[{compared_shape}]",
             shown[:_LONGEST],
             file,
             at,
@@ -152,7 +156,7 @@ def _lowered(lines: list[str], name: str) -> Iterator[LoweredCall]:
             reduction=next((word for word in words if word in _REDUCTIONS), ""),
             group=next((word for word in reversed(words) if word not in _REDUCTIONS), ""),
             dtype=dtype,
-            shape="" if kind is None else kind["shape"],
+            shape=shape,
         )
 
 
@@ -253,12 +257,19 @@ def _components(payload: str) -> Iterator[RankItem]:
         data: Any = loaded(payload)
     except (ValueError, RecursionError):
         return
-    components = data.get("components") if isinstance(data, dict) else None
-    for each in components if isinstance(components, list) else ():
+    components = None
+    if isinstance(data, dict):
+        components = data.get("components")
+    if not isinstance(components, list):
+        return
+    for each in components:
         match = _HASHED.match(str(each))
         if match is None:
             continue
         value = match["value"]
         is_of_device = _DEVICE.search(value) is not None
-        same = _neutral(value) if is_of_device else match["hash"]
+        if is_of_device:
+            same = _neutral(value)
+        else:
+            same = match["hash"]
         yield RankItem(match["name"], same, value[:_LONGEST])

@@ -37,6 +37,7 @@ from ctrace.inspector.features.compare.ranks_of_job import (
 from ctrace.inspector.features.compare.record_content import LoweredCall
 from ctrace.inspector.findings.rank_classes import RankClasses
 from ctrace.inspector.grouping import collected, grouped
+from ctrace.inspector.knowledge.counting import first_and_more, named
 from ctrace.inspector.log.folders import LogFile
 from ctrace.inspector.runs.virtual_world import parse_mesh
 
@@ -82,8 +83,13 @@ class Sent(Struct, frozen=True):
     @property
     def text(self) -> str:
         """The collective on a screen."""
-        op = f"{self.op}({self.reduction})" if self.reduction else self.op
-        place = f" ({Path(self.file).name}:{self.line})" if self.file else ""
+        if self.reduction:
+            op = f"{self.op}({self.reduction})"
+        else:
+            op = self.op
+        place = ""
+        if self.file:
+            place = f" ({Path(self.file).name}:{self.line})"
         return f"{op} of {self.size} of {self.dtype}{place}"
 
 
@@ -120,7 +126,9 @@ def first_difference_in_order(runs: Mapping[int, tuple[LogFile, Session]]) -> Di
 def _sent(log: LogFile, session: Session, cluster: ClusterFacts) -> tuple[list[Sent], bool]:
     """Return the collectives of a rank in order, and whether these are all."""
     has_graphs = any(not isinstance(each, CollectiveCalled) for each in cluster.calls)
-    graphs = calls_by_compilation(log) if has_graphs else {}
+    graphs = {}
+    if has_graphs:
+        graphs = calls_by_compilation(log)
     found: list[Sent] = []
     for each in cluster.calls:
         if isinstance(each, CollectiveCalled):
@@ -139,21 +147,30 @@ def _sent(log: LogFile, session: Session, cluster: ClusterFacts) -> tuple[list[S
 
 def _of_graph(calls: Calls, *, is_backward: bool) -> list[LoweredCall] | None:
     """Return what one run of a graph communicates; None: its graph is not in the log."""
-    names = ("aot_backward_graph",) if is_backward else ("aot_forward_graph", "aot_inference_graph")
+    names = ["aot_forward_graph", "aot_inference_graph"]
+    if is_backward:
+        names = ["aot_backward_graph"]
     records = next((calls[name] for name in names if name in calls), None)
     if records is None:
         return None
     # DDP cuts a graph into parts, and the backward runs them from the last to the first.
-    ordered = records[::-1] if is_backward else records
+    if is_backward:
+        ordered = records[::-1]
+    else:
+        ordered = records
     return [each for record in ordered for each in record if isinstance(each, LoweredCall)]
 
 
 def _lines_of(session: Session, graph: str, *, is_backward: bool) -> dict[str, list[str]]:
     """Return the user's line of each collective that the code of a graph calls, in order, by the name of its op."""
-    stages = (Stage.BACKWARD,) if is_backward else (Stage.FORWARD, Stage.INFERENCE)
+    stages = [Stage.FORWARD, Stage.INFERENCE]
+    if is_backward:
+        stages = [Stage.BACKWARD]
     found: dict[str, list[str]] = {}
     for kernel in session.kernels:
-        match = _KERNEL.search(kernel.name) if kernel.graph == graph and kernel.stage in stages else None
+        match = None
+        if kernel.graph == graph and kernel.stage in stages:
+            match = _KERNEL.search(kernel.name)
         if match is not None:
             found.setdefault(match["op"], []).extend(each.lines[0] if each.lines else "" for each in kernel.launches)
     return found
@@ -170,9 +187,13 @@ def _with_places(calls: list[LoweredCall], graph: str, lines: Mapping[str, list[
         file, line = each.file, each.line
         known = lines.get(each.op, [])
         if not file or _is_torchs(file):
-            place = known[reached[each.op]] if len(known) == numbers[each.op] else ""
+            place = ""
+            if len(known) == numbers[each.op]:
+                place = known[reached[each.op]]
             file, _, number = place.rpartition(":")
-            line = int(number) if number.isdecimal() else 0
+            line = 0
+            if number.isdecimal():
+                line = int(number)
         reached[each.op] += 1
         dtype = _DTYPES.get(each.dtype, each.dtype)
         yield Sent(each.op, each.reduction, each.group, f"[{each.shape}]", dtype, file, line, graph)
@@ -227,11 +248,11 @@ def _divergence(
     shown = here[lone]
     assert shown is not None
     before = next((each for rank in apart if (each := here[rank]) is not None and each.file), shown)
-    shown = shown if shown.file else before
+    if not shown.file:
+        shown = before
     values = {rank: "nothing more" if each is None else each.text for rank, each in sorted(here.items())}
     lines = {each.line for each in there if each.file == shown.file} - {shown.line}
-    members = ", ".join(map(str, group[:_MOST_RANKS])) + (" and more" if len(group) > _MOST_RANKS else "")
-    subject = f"collective {at + 1} of the group of ranks {members}"
+    subject = f"collective {at + 1} of the group of ranks {first_and_more(group, _MOST_RANKS)}"
     if len(set(usual)) == 1 and len(there) == len(here):
         subject += ", which come from different lines"
     found = Divergence(
@@ -317,7 +338,10 @@ class _Reading:
         if isinstance(node, ast.Compare) and self._is_of_rank(node):
             is_order = any(isinstance(op, _ORDERS) for op in node.ops)
             for number in _numbers(node):
-                yield from (number - 1, number, number + 1) if is_order else (number,)
+                if is_order:
+                    yield from (number - 1, number, number + 1)
+                else:
+                    yield number
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod | ast.FloorDiv) and self._is_of_rank(node.left):
             for number in _numbers(node.right):
                 yield from (number - 1, number)
@@ -383,7 +407,11 @@ def parting_line(file: str, line: int, others: Sequence[int]) -> int | None:
 def _parts(node: _Branch, lines: set[int]) -> bool:
     """Whether a side of a branch has some of the lines, and not all."""
     for side in (node.body, node.orelse):
-        nodes = side if isinstance(side, list) else [side]
+        nodes: Sequence[ast.stmt | ast.expr]
+        if isinstance(side, list):
+            nodes = side
+        else:  # of a conditional expression
+            nodes = [side]
         within = {line for line in lines if any(each.lineno <= line <= (each.end_lineno or line) for each in nodes)}
         if within and within != lines:
             return True
@@ -437,15 +465,21 @@ def world_job(
             say(f"rank {rank} ({len(runs) + 1} of {of})")
             runs[rank] = capture(rank)
 
-    first = 0 if ranks is None else ranks[0]
+    first = 0
+    if ranks is not None:
+        first = ranks[0]
     captured(first, 1 if ranks is None else len(ranks))
     _refuse_failed(runs[first])
     sources = dict.fromkeys([*(each.resolve() for each in files), *_compiled_files(runs[first].session)])
     questions = rank_questions(list(sources))
     cluster = runs[first].session.cluster or ClusterFacts(first, world)
     classes = RankClasses(world, cluster, parse_mesh(mesh) if mesh else (), questions.named)
-    chosen = classes.distinct if ranks is None else tuple(ranks)
-    sample = _sampled(world, chosen) if ranks is None else ()
+    if ranks is None:
+        chosen = classes.distinct
+        sample = _sampled(world, chosen)
+    else:
+        chosen = tuple(ranks)
+        sample = ()
     for rank in (*chosen, *sample):
         captured(rank, len(chosen) + len(sample))
     return _folded(world, runs, classes, questions, sample, is_chosen=ranks is not None)
@@ -459,7 +493,9 @@ def _refuse_failed(run: RankRun) -> None:
     """
     failure = run.session.failure
     if failure is not None and not run.session.compilations:
-        place = "" if failure.file is None else f" at {failure.file}:{failure.line}"
+        place = ""
+        if failure.file is not None:
+            place = f" at {failure.file}:{failure.line}"
         what = f"rank {run.rank} fails{place} before anything compiles: {failure.message}"
         raise RunError(what, "let the program run as this rank first: ctrace run --world N --rank R FILE")
 
@@ -497,11 +533,17 @@ def _folded(
     stages = grouped(summaries, lambda each: classes.stage_of(each.rank))
     job = job_of(summaries, None)
     # The stages of a pipeline compile different code: only ranks of one stage have to agree.
-    parts = [job] if len(stages) == 1 else [job_of(part, None) for part in stages.values()]
+    if len(stages) == 1:
+        parts = [job]
+    else:
+        parts = [job_of(part, None) for part in stages.values()]
     divergence = next((part.divergence for part in parts if part.divergence is not None), None)
     called = _first_difference_in_calls(runs)
-    divergence = called if called is not None and _is_first(called, divergence) else divergence
-    like = {} if is_chosen else {rank: classes.representative(rank) for rank in range(world) if rank not in runs}
+    if called is not None and _is_first(called, divergence):
+        divergence = called
+    like = {}
+    if not is_chosen:
+        like = {rank: classes.representative(rank) for rank in range(world) if rank not in runs}
     return replace(
         job,
         ranks=tuple(sorted({*runs, *like})),
@@ -604,7 +646,7 @@ def _notes(
         drawn = ", ".join(map(str, sample))
         yield f"{len(runs)} of {world} ranks were captured; the others have the position of one of them in each mesh"
         if sample:
-            yield f"a random sample of these was captured, too: {'rank' if len(sample) == 1 else 'ranks'} {drawn}"
+            yield f"a random sample of these was captured, too: {named(len(sample), 'rank')} {drawn}"
     for rank in sample:
         lead = classes.representative(rank)
         if not _agree(runs[rank], runs[lead], classes):
@@ -621,7 +663,10 @@ def _notes(
 
 
 def _calls(run: RankRun) -> Iterator[CollectiveCalled]:
-    calls = () if run.session.cluster is None else run.session.cluster.calls
+    if run.session.cluster is not None:
+        calls = run.session.cluster.calls
+    else:
+        calls = ()
     return (each for each in calls if isinstance(each, CollectiveCalled))
 
 

@@ -70,7 +70,9 @@ def memory_of(
         check_options(found, options)
         return _program_memory(found, options, timeout=timeout, observe=observe, output=output, say=say)
     check_options(found, options)
-    path = None if found.path is None else str(found.path)
+    path = None
+    if found.path is not None:
+        path = str(found.path)
     capture = CaptureRequest("model", path, found.module, found.name, (), options, log="")
     say("following tensors")
     request = MemoryRequest(capture, calls, tries_options, budget)
@@ -109,7 +111,9 @@ def _program_memory(
     say: Callable[[str], None] = lambda _text: None,
 ) -> FoundMemory:
     """Run a program compiled and then in eager, and follow the memory of both."""
-    path = None if found.path is None else str(found.path)
+    path = None
+    if found.path is not None:
+        path = str(found.path)
     capture = CaptureRequest("program", path, found.module, None, found.args, options, log="", typed=found.typed)
 
     def run(request: MemoryRequest, stdout: int | IO[bytes] | None, environment: Mapping[str, str]) -> RunMemory:
@@ -205,7 +209,9 @@ def fit_of(
         )
     options = replace(options, fake=True, target=None)
     check_options(found, options)
-    path = None if found.path is None else str(found.path)
+    path = None
+    if found.path is not None:
+        path = str(found.path)
     capture = CaptureRequest("model", path, found.module, found.name, (), options, log="")
     limit, name = (None, "") if gpu is None else (gpu.memory, gpu.name)
     request = MemoryRequest(capture, fit=what, limit=limit, limited_by=name)
@@ -250,7 +256,9 @@ def with_memory(
         if isinstance(resolved, ProgramTarget):
             asked = replace(_of_program(options), build=measures)
             return _program_memory(resolved, asked, timeout=timeout, observe=observe, output=devnull)
-        path = None if resolved.path is None else str(resolved.path)
+        path = None
+        if resolved.path is not None:
+            path = str(resolved.path)
         asked = replace(options, provoke=False, trace_only=False, build=measures)
         capture = CaptureRequest("model", path, resolved.module, resolved.name, (), asked, log="")
         request = MemoryRequest(capture, tries_options=tries_options)

@@ -150,7 +150,9 @@ class Fold(Struct):
         if (peaks := self.peaks.get((scenario, part))) is not None:
             # The peak does not include a replayed CUDA graph's memory, which was reserved when the graph was recorded.
             is_replayed = self.compiled is not None and self.compiled.recordings > 0
-            compiled_peak = None if is_replayed else peaks.compiled
+            compiled_peak = None
+            if not is_replayed:
+                compiled_peak = peaks.compiled
             found = replace(found, eager_peak=peaks.eager, compiled_peak=compiled_peak)
         return found
 
@@ -267,7 +269,9 @@ class _Runner:
         results = TimingResults(Path(request.results))
         results.path.touch()
         fold = Fold(self._configuration)
-        deadline = None if self._plan.timeout is None else time.monotonic() + self._plan.timeout
+        deadline = None
+        if self._plan.timeout is not None:
+            deadline = time.monotonic() + self._plan.timeout
         environment = {
             "TORCHINDUCTOR_CACHE_DIR": str(caches),
             "TRITON_CACHE_DIR": str(caches / "triton"),
@@ -306,7 +310,9 @@ class _Runner:
 
     def _request(self, name: str, *, only_compile: bool) -> TimingRequest:
         plan, target = self._plan, self._plan.target
-        path = None if target.path is None else str(target.path)
+        path = None
+        if target.path is not None:
+            path = str(target.path)
         return TimingRequest(
             capture=CaptureRequest("model", path, target.module, target.name, (), plan.options, log=""),
             configuration=self._configuration,

@@ -54,7 +54,10 @@ def difference(best: MeasuredConfiguration, other: MeasuredConfiguration) -> Spe
     """Explain why `other` takes longer than `best`, the largest reason first."""
     reasons = [*_cuda_graphs(best, other), *_graphs(best, other)]
     ours, theirs = compiled_shares(best), compiled_shares(other)
-    timed = [] if ours is None or theirs is None else [*_kernels(ours, theirs), *_program(ours, theirs)]
+    if ours is None or theirs is None:
+        timed = []
+    else:
+        timed = [*_kernels(ours, theirs), *_program(ours, theirs)]
     timed.sort(key=lambda each: -abs(each.seconds or 0.0))
     return SpeedDifference(best.configuration.name, other.configuration.name, _gap(best, other), (*reasons, *timed))
 

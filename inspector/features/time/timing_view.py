@@ -32,7 +32,9 @@ def crowd(measured: MeasuredConfiguration) -> float | None:
     if measured.load is None or measured.setup is None:
         return None
     each = measured.load / measured.setup.cores
-    return each if each > _CROWDED else None
+    if each > _CROWDED:
+        return each
+    return None
 
 
 _DISTURBED = 5.0
@@ -84,8 +86,12 @@ def _timed(measured: MeasuredConfiguration, scenario: str, part: str) -> Share:
     found = next((each for each in measured.parts if (each.scenario, each.part) == (scenario, part)), None)
     if found is None:
         return Share("timed", None, None)
-    eager = None if found.eager is None else found.eager.median
-    compiled = None if found.compiled is None else found.compiled.median
+    eager = None
+    if found.eager is not None:
+        eager = found.eager.median
+    compiled = None
+    if found.compiled is not None:
+        compiled = found.compiled.median
     return Share("timed", eager, compiled)
 
 

@@ -141,8 +141,12 @@ class EnvironmentRuns(Struct, frozen=True):
         Raises:
             TaskError: it raises.
         """
-        path = None if target.path is None else str(target.path)
-        name = None if isinstance(target, ProgramTarget) else target.name
+        path = None
+        if target.path is not None:
+            path = str(target.path)
+        name = None
+        if not isinstance(target, ProgramTarget):
+            name = target.name
         request = EagerRequest(CaptureRequest("model", path, target.module, name, (), options, log="", seed=SEED))
         return run_task(
             f"{_CHILD}.eager_task",
@@ -174,8 +178,13 @@ def error_of(run: ModelRun, environment: str) -> UpgradeError | None:
     failure = run.session.failure
     if failure is None:
         return None
-    message = f"{failure.type}: {failure.message}" if failure.type not in failure.message else failure.message
-    where = f" (at {failure.file}:{failure.line})" if failure.file else ""
+    if failure.type not in failure.message:
+        message = f"{failure.type}: {failure.message}"
+    else:
+        message = failure.message
+    where = ""
+    if failure.file:
+        where = f" (at {failure.file}:{failure.line})"
     return UpgradeError(environment, str(failure.phase), f"{message}{where}")
 
 
@@ -229,7 +238,9 @@ def _differ(old: EagerTensor, new: EagerTensor) -> bool:
         return True
     scale = math.sqrt(sum(abs(a) ** 2 for a, _ in finite))
     apart = math.sqrt(sum(abs(a - b) ** 2 for a, b in finite))
-    norms = abs(float(old.norm) - float(new.norm)) if math.isfinite(float(old.norm)) else 0.0
+    norms = 0.0
+    if math.isfinite(float(old.norm)):
+        norms = abs(float(old.norm) - float(new.norm))
     return apart > tolerance * scale or norms > tolerance * abs(float(old.norm))
 
 
@@ -258,7 +269,9 @@ def _cost_changes(was: float, now: float) -> Iterator[UpgradeChange]:
 
 def _guard_cost(session: "Session") -> float | None:
     costs = [each.cost.warm for each in session.guards.values() if each.cost is not None]
-    return sum(costs) if costs else None
+    if not costs:
+        return None
+    return sum(costs)
 
 
 def moved_bytes(run: ModelRun) -> int | None:

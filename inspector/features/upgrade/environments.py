@@ -217,7 +217,10 @@ class EnvironmentMaker:
             words = [*texts, *dependents({each.name for each in requirements})]
             installer = Installer(self._say, texts)
             output = installer.run(installer.dry_run(report, words, builds=self._builds))
-            found = _reported(report) if report.exists() else _listed(output)
+            if report.exists():
+                found = _reported(report)
+            else:
+                found = _listed(output)
         self._say("asking for sizes")
         with ThreadPoolExecutor(8) as pool:
             sizes = list(pool.map(_size, [each.url for each in found]))
@@ -393,7 +396,10 @@ def _python_of(path: Path) -> str:
         TargetError: there is none.
     """
     inside = path / "bin" / "python"
-    found = inside if path.is_dir() and inside.exists() else path
+    if path.is_dir() and inside.exists():
+        found = inside
+    else:
+        found = path
     if not found.is_file():
         raise TargetError(f"--python {path}: there is no Python", "name one, such as .venv/bin/python")
     return os.path.abspath(found)  # noqa: PTH100 - a resolved link would leave the environment
@@ -427,7 +433,9 @@ def dependents(names: set[str]) -> list[str]:
 
 def _name_of(requirement: str) -> str:
     match = re.match(r"[\w.-]+", requirement)
-    return match[0] if match else ""
+    if not match:
+        return ""
+    return match[0]
 
 
 def _is_local(found: metadata.Distribution) -> bool:
@@ -515,7 +523,9 @@ class Installer:
         more = ["--no-deps", "--target", str(folder), *self._wheels(builds)]
         if self._is_uv:
             return [*self._command, *more, "--python", python or sys.executable, *words]
-        other = ["--python-version", version, "--implementation", "cp"] if version else []
+        other = []
+        if version:
+            other = ["--python-version", version, "--implementation", "cp"]
         return [*self._command, "--no-warn-conflicts", *more, *other, *words]
 
     def _wheels(self, builds: bool) -> list[str]:
@@ -559,7 +569,8 @@ class Installer:
             data = opened.read()
         lines = [line.strip() for line in data.decode("utf-8", "replace").splitlines()]
         steps = [line for line in lines if line.startswith(("Collecting", "Downloading", "Using cached", "Installing"))]
-        self._step = shown_step(steps[-1]) if steps else self._step
+        if steps:
+            self._step = shown_step(steps[-1])
         self._say(self._step)
         return seen + len(data)
 
@@ -641,7 +652,9 @@ def _refused(text: str, status: int, asked: str) -> InstallError:
 def _not_there(asked: str, known: list[str], text: str) -> InstallError:
     """Say whether a version has no wheel, only one for another Python, or does not exist."""
     python = ".".join(map(str, sys.version_info[:2]))
-    todo = f"it has: {', '.join(known[-8:])}" if known else "check the name of the package"
+    todo = "check the name of the package"
+    if known:
+        todo = f"it has: {', '.join(known[-8:])}"
     name, _, version = asked.partition("==")
     file = re.compile(rf"{re.sub(r'[-_.]+', '[-_.]', name)}-{re.escape(version)}[-.]", re.IGNORECASE)
     skipped = [line for line in text.splitlines() if "Skipping link" in line and version and file.search(line)]

@@ -419,7 +419,10 @@ def _libraries(before: EnvironmentFacts, after: EnvironmentFacts, imported: Coll
         was, now = before.packages[name], after.packages[name]
         is_elsewhere = before.folders[name] != after.folders[name]
         if tops and (changed or (was != now and is_elsewhere)):  # without a changed file, it is a compiled one
-            pin = f"{name}=={was} keeps the old behavior" if was != now else f"the {name} of before keeps the old one"
+            if was != now:
+                pin = f"{name}=={was} keeps the old behavior"
+            else:
+                pin = f"the {name} of before keeps the old one"
             yield Difference(Reason(ReasonKind.LIBRARY, name, was, now, (*changed, None)[0], advice=pin), tops=tops)
 
 
@@ -474,8 +477,11 @@ def _code(file: Path) -> str:
     tree = ast.parse(file.read_bytes())
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            is_text = ast.get_docstring(node, clean=False) is not None
-            node.body = node.body[is_text:] or [ast.Pass()]
+            body = node.body
+            has_docstring = ast.get_docstring(node, clean=False) is not None
+            if has_docstring:
+                body = body[1:]
+            node.body = body or [ast.Pass()]
     return ast.dump(tree)
 
 
@@ -495,7 +501,9 @@ def library_reason(
     one, other = Path(before.folders[name]), Path(after.folders[name])
     files = list(changed_files(before, after, name))
     place, _, rest = change.where.partition(":")
-    line = int(digits[0]) if (digits := re.match(r"\d+", rest)) else 0
+    line = 0
+    if digits := re.match(r"\d+", rest):
+        line = int(digits[0])
     named = [file for file in files if file == place]
     used = [file for file in files if str(other / file) in loaded]
     for file in (*named, *used, *files):
@@ -627,7 +635,10 @@ class ReasonSearch:
         left = self._left(among)
         if is_all:
             self.is_complete = left is not None
-        gone = keys if left is None else keys - left
+        if left is None:
+            gone = keys
+        else:
+            gone = keys - left
         if not gone or (left is None and len(among) == 1):
             return set()
         if len(among) == 1:
@@ -652,7 +663,9 @@ class ReasonSearch:
             at = 0
             while at < len(among) and len(among) > 1:
                 without = (*among[:at], *among[at + step :])
-                left = self._left(without) if without else None
+                left = None
+                if without:
+                    left = self._left(without)
                 if left is not None and not keys & left:
                     among = without
                 else:
@@ -687,7 +700,9 @@ def reason_of(found: tuple[Difference, ...]) -> Reason:
     if len(found) == 1:
         reason = found[0].reason
         is_variable = reason.kind is ReasonKind.ENVIRONMENT
-        note = "without it, the earlier environment does the same" if is_variable else _ALONE
+        note = "without it, the earlier environment does the same"
+        if not is_variable:
+            note = _ALONE
         return replace(reason, note=reason.note or note)
     first = found[0].reason
     names = ", ".join(each.name for each in found)
@@ -699,8 +714,12 @@ def remaining_reason(
     before: EnvironmentFacts, after: EnvironmentFacts, tried: Sequence[Difference], *, is_complete: bool
 ) -> Reason:
     """Return the reason of what stays with everything put back: torch itself, if it differs, else unknown."""
-    count = f"{len(tried)} other differences" if len(tried) != 1 else "the one other difference"
-    with_all = f"with {count} put back" if tried else "the environments differ in nothing else that was loaded"
+    count = "the one other difference"
+    if len(tried) != 1:
+        count = f"{len(tried)} other differences"
+    with_all = "the environments differ in nothing else that was loaded"
+    if tried:
+        with_all = f"with {count} put back"
     if not is_complete:
         return Reason(note="the model does not run with the other differences put back, or it takes too many runs")
     if before.torch == after.torch:
@@ -762,7 +781,9 @@ def known_without_trial(change: UpgradeChange, before: EnvironmentFacts, after: 
 def _fields(text: str) -> Mapping[str, object]:
     match = _JSON.search(text)
     try:
-        found: object = json.loads(match[0]) if match else {}
+        found: object = {}
+        if match:
+            found = json.loads(match[0])
     except ValueError:  # another form
         return {}
     if isinstance(found, dict):

@@ -162,7 +162,9 @@ class _ModelComparison:
         first = (replace(each, reason=settled.get(each.key, _SEARCHED), worse=self._worse(each)) for each in changes)
         both.keep(UpgradedModel(self._name, tuple(first), numbers=numbers))
         search, tried = self._searched([each for each in changes if each.key not in settled], imported)
-        files = frozenset(eager.modules.values()) if eager else frozenset()
+        files: frozenset[str] = frozenset()
+        if eager:
+            files = frozenset(eager.modules.values())
         found = tuple(self._with_reason(each, settled.get(each.key), search, tried, files) for each in changes)
         return UpgradedModel(self._name, found, numbers=numbers, trials=search.trials)
 

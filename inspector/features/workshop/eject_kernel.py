@@ -17,9 +17,9 @@ from ctrace.inspector.features.workshop.kernel_region import (
     accesses,
     definition_of,
     is_used,
-    last_graph,
     node_after,
     node_before,
+    post_grad_graph,
     region_of,
     vector_instructions,
 )
@@ -94,7 +94,8 @@ def op_name(kernel: str, stage: Stage) -> str:
     stem, _, number = text.rpartition("_")
     if len(text) > _LONGEST:
         text = f"{stem[: _LONGEST - len(number) - 1].rstrip('_')}_{number}"
-    text = f"{text}_backward" if stage is Stage.BACKWARD else text
+    if stage is Stage.BACKWARD:
+        text = f"{text}_backward"
     if text[0].isalpha():
         return text
     return f"kernel_{text}"
@@ -256,7 +257,7 @@ def parts_of(session: Session, kernel: Kernel, call: KernelCall) -> tuple[CallOf
     Raises:
         RefusalError: the log lacks the graph.
     """
-    nodes = {node.name: node for node in last_graph(session, call).nodes}
+    nodes = {node.name: node for node in post_grad_graph(session, call).nodes}
     kernels = {_key(each): each for each in session.kernels}
     parts = [
         CallOfKernel(each, kernels[each.graph, each.stage, each.name])
@@ -278,7 +279,10 @@ def _belonging(parts: Sequence[CallOfKernel], at: int, nodes: Mapping[str, FxNod
     for access in accesses(parts[at]):
         read, written = access.pointer.read, access.pointer.written
         if access.is_added or (access.is_read and node_before(buffers[read], nodes) is None):
-            name = written if access.is_added else read
+            if access.is_added:
+                name = written
+            else:
+                name = read
             makers = [number for number in range(at) if _writes(parts[number], name)]
             yield from makers[-1:]
         if access.is_written:

@@ -71,6 +71,7 @@ class _Dimensions:
         for step in self._region.steps:
             if not self._follow(step):
                 return None
+        # The first dimension of the first result is nearly always the batch; of size 1, nothing tells it from others.
         first = next((each for each in self._region.outputs if self._shapes[each.name]), None)
         if first is None or self._shapes[first.name][0] < 2:
             return None
@@ -86,6 +87,7 @@ class _Dimensions:
         return free, gcd(*free.values())
 
     def _root(self, dim: _Dim) -> _Dim:
+        # Dimensions that must have one size are joined to sets, each with a root (union-find).
         while (above := self._parent.get(dim, dim)) != dim:
             dim = above
         return dim
@@ -109,7 +111,8 @@ class _Dimensions:
             if not isinstance(parent, ast.Name) or parent.id not in self._of:
                 return False
             self._shapes[step.name] = shape
-            inner = self._of[self._named(parent.id)] if self._named(parent.id) in self._of else self._of[parent.id]
+            # One of the results of an op such as var_mean, which reduces all of them alike.
+            inner = self._of.get(self._named(parent.id), self._of[parent.id])
             return self._reduce(step.name, inner)
         self._of[step.name] = call
         if not step.dtype:  # several results: the rule applies to each `getitem`
@@ -129,10 +132,7 @@ class _Dimensions:
         if op in _VIEWS:
             return self._view(inputs[0], step.name)
         if op in ("permute", "expand", "unsqueeze", "squeeze", "slice", "cat", "embedding"):
-            rule = getattr(self, f"_{op}", None)
-        else:
-            rule = None
-        if rule is not None:
+            rule = getattr(self, f"_{op}")
             return bool(rule(step.name, call, inputs))
         return self._elementwise(step.name, inputs)
 
@@ -146,6 +146,7 @@ class _Dimensions:
             if len(other) > len(shape):
                 return False
             for back in range(1, len(other) + 1):
+                # From the back, as torch broadcasts; a size of 1 stays 1.
                 if other[-back] == shape[-back]:
                     self._join((each, len(other) - back), (name, len(shape) - back))
                 elif other[-back] == 1:
@@ -159,14 +160,19 @@ class _Dimensions:
         if not isinstance(first, ast.Name):
             return False
         source, shape, result = self._named(first.id), self._shapes[self._named(first.id)], self._shapes[name]
-        dims = _integers(call.args[1]) if len(call.args) > 1 else list(range(len(shape)))
+        if len(call.args) > 1:
+            dims = _integers(call.args[1])
+        else:
+            dims = list(range(len(shape)))
         if dims is None:
             return False
-        reduced = {each % max(len(shape), 1) for each in dims} or set(range(len(shape)))
+        reduced = {each % max(len(shape), 1) for each in dims} or set(range(len(shape)))  # none named: all
+        # With another number of terms, the kernel would need another block size.
         self._fix(source, reduced)
         kept = [at for at in range(len(shape)) if at not in reduced]
-        into = kept if len(result) == len(shape) else list(range(len(kept)))
-        if len(result) == len(shape):
+        into = list(range(len(kept)))
+        if len(result) == len(shape):  # with keepdim=True
+            into = kept
             self._fix(name, reduced)
         for at, target in zip(kept, into, strict=True):
             self._join((source, at), (name, target))
@@ -177,8 +183,8 @@ class _Dimensions:
         if prod(one) != prod(other) or not prod(one):
             return False
         for left, right in _groups(one, other):
-            outer_left = next((at for at in left if one[at] != 1), left[0] if left else None)
-            outer_right = next((at for at in right if other[at] != 1), right[0] if right else None)
+            # Of dimensions that a view merges or splits, only the outermost can grow without moving the others.
+            outer_left, outer_right = _outermost(left, one), _outermost(right, other)
             self._fix(source, [at for at in left if at != outer_left])
             self._fix(name, [at for at in right if at != outer_right])
             if outer_left is not None and outer_right is not None:
@@ -186,7 +192,9 @@ class _Dimensions:
         return True
 
     def _permute(self, name: str, call: ast.Call, inputs: Sequence[str]) -> bool:
-        order = _integers(call.args[1]) if len(call.args) > 1 else None
+        order = None
+        if len(call.args) > 1:
+            order = _integers(call.args[1])
         if order is None:
             return False
         for at, source in enumerate(order):
@@ -197,11 +205,15 @@ class _Dimensions:
         return self._elementwise(name, inputs[:1])
 
     def _unsqueeze(self, name: str, call: ast.Call, inputs: Sequence[str]) -> bool:
-        at = _integers(call.args[1]) if len(call.args) > 1 else None
+        at = None
+        if len(call.args) > 1:
+            at = _integers(call.args[1])
         return at is not None and self._without(name, at[0] % len(self._shapes[name]), inputs[0])
 
     def _squeeze(self, name: str, call: ast.Call, inputs: Sequence[str]) -> bool:
-        at = _integers(call.args[1]) if len(call.args) > 1 else None
+        at = None
+        if len(call.args) > 1:
+            at = _integers(call.args[1])
         shape = self._shapes[inputs[0]]
         if at is None or len(shape) != len(self._shapes[name]) + 1:
             return False
@@ -214,7 +226,7 @@ class _Dimensions:
         return True
 
     def _slice(self, name: str, call: ast.Call, inputs: Sequence[str]) -> bool:
-        at = _integers(call.args[1])[0] if len(call.args) > 1 and _integers(call.args[1]) else 0  # type: ignore[index]
+        at = _dimension(call)
         for dim in range(len(self._shapes[name])):
             if dim == at % len(self._shapes[name]):
                 self._fix(name, [dim])
@@ -224,7 +236,7 @@ class _Dimensions:
         return True
 
     def _cat(self, name: str, call: ast.Call, inputs: Sequence[str]) -> bool:
-        at = (_integers(call.args[1]) or [0])[0] if len(call.args) > 1 else 0
+        at = _dimension(call)
         for each in inputs:
             for dim in range(len(self._shapes[name])):
                 if dim == at % len(self._shapes[name]):
@@ -236,11 +248,21 @@ class _Dimensions:
 
     def _embedding(self, name: str, _call: ast.Call, inputs: Sequence[str]) -> bool:
         table, index = inputs[0], inputs[1]
-        self._fix(table)
+        self._fix(table)  # the rows are the vocabulary, the columns the last dimension of the result
         for dim in range(len(self._shapes[index])):
             self._join((index, dim), (name, dim))
         self._fix(name, [len(self._shapes[name]) - 1])
         return True
+
+
+def _dimension(call: ast.Call) -> int:
+    """Return the dimension that a call names behind its tensors, which is 0 if it names none."""
+    if len(call.args) < 2:
+        return 0
+    numbers = _integers(call.args[1])
+    if not numbers:
+        return 0
+    return numbers[0]
 
 
 def _integers(node: ast.expr) -> list[int] | None:
@@ -248,9 +270,20 @@ def _integers(node: ast.expr) -> list[int] | None:
         found = ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError):
         return None
-    found = found if isinstance(found, list | tuple) else [found]
+    if not isinstance(found, list | tuple):
+        found = [found]
     if all(type(each) is int for each in found):
         return list(found)
+    return None
+
+
+def _outermost(dims: list[int], shape: Sequence[int]) -> int | None:
+    """Return the first dimension of a size other than 1, or the first one; None: there is none."""
+    for at in dims:
+        if shape[at] != 1:
+            return at
+    if dims:
+        return dims[0]
     return None
 
 
@@ -258,10 +291,13 @@ def _groups(one: Sequence[int], other: Sequence[int]) -> Iterable[tuple[list[int
     """Split the dimensions of a view into groups with equal products."""
     left = right = 0
     while left < len(one) or right < len(other):
-        first = [left] if left < len(one) else []
-        second = [right] if right < len(other) else []
-        a = one[left] if first else 1
-        b = other[right] if second else 1
+        # A side that is at its end goes on with sizes of 1.
+        first, a = [], 1
+        if left < len(one):
+            first, a = [left], one[left]
+        second, b = [], 1
+        if right < len(other):
+            second, b = [right], other[right]
         left, right = left + len(first), right + len(second)
         while a != b:
             if a < b and left < len(one):
@@ -379,7 +415,10 @@ def _scaled(size: int, unit: int) -> str:
 
 def _arguments(step: RegionStep, shape: tuple[str, ...], sizes: dict[str, str]) -> str:
     """Replace the list of sizes in an op's arguments by the op's new shape."""
-    op = step.target.split(".")[1] if "." in step.target else step.target
+    if "." in step.target:
+        op = step.target.split(".")[1]
+    else:
+        op = step.target
     if op in (*_VIEWS, "expand"):
         at = 1
     elif op == "full":

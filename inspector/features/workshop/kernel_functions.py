@@ -161,7 +161,9 @@ def _argument(node: ast.FunctionDef, name: str, kernel: JitFunction, launch: Jit
     every = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
     annotation = next(each.annotation for each in every if each.arg == name)
     default = _defaults(node).get(name)
-    text = "" if default is None else ast.unparse(default)
+    text = ""
+    if default is not None:
+        text = ast.unparse(default)
     if annotation is not None:
         if _is_simple(annotation):
             return OperatorArgument(name, _plain(ast.unparse(annotation)), text)
@@ -236,6 +238,8 @@ def refuse_wrapped(launch: JitLaunch, kernel: JitFunction, path: object) -> None
     """
     if launch.is_wrapped:
         where = f"{path}:{launch.line}"
-        name = launch.function.name if launch.function is not None else "an operator"
+        name = "an operator"
+        if launch.function is not None:
+            name = launch.function.name
         todo = "nothing to do: ctrace kernels shows its kernels"
         raise TargetError(f"{kernel.name} is in an operator already: {name} at {where}", todo)

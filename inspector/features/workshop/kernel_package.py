@@ -73,7 +73,10 @@ def found_in(folder: str) -> list[Path]:
         if not path.is_dir():
             near = did_you_mean(path.name, _folders(path.parent), "name the folder that ctrace kernels eject -o wrote")
             raise TargetError(f"there is no folder {folder}", near)
-        found = [path] if (path / FACTS).is_file() else sorted(each.parent for each in path.glob(f"*/{FACTS}"))
+        if (path / FACTS).is_file():
+            found = [path]
+        else:
+            found = sorted(each.parent for each in path.glob(f"*/{FACTS}"))
     except (OSError, ValueError) as error:
         raise TargetError(f"{folder} cannot be read: {error}", "name a folder") from None
     if not found:
@@ -125,7 +128,10 @@ def check_parses(package: KernelPackage) -> None:
             ast.parse(file.read_text(encoding="utf-8"), str(file))
         except (SyntaxError, ValueError) as error:
             line = getattr(error, "lineno", None)
-            where = f"{file}, line {line}" if line else str(file)
+            if line:
+                where = f"{file}, line {line}"
+            else:
+                where = str(file)
             what = f"{where}: {getattr(error, 'msg', error)}"
             raise TargetError(what, "correct the file; Python cannot read it") from None
         except OSError as error:
@@ -140,7 +146,9 @@ def diffs_of(packages: Sequence[KernelPackage], target: ModelTarget, found: Appl
     """
     path = target.path or Path("model.py")
     try:
-        lines = path.read_text(encoding="utf-8").splitlines() if target.path is not None else []
+        lines = []
+        if target.path is not None:
+            lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
         lines = []
     installed = _with_install(packages, path, lines)
@@ -166,7 +174,9 @@ def _with_install(packages: Sequence[KernelPackage], path: Path, lines: list[str
 def _imports(package: KernelPackage, path: Path) -> Iterator[str]:
     """Yield the lines that import a package in the model's file: Python looks for modules in the folder of a script."""
     folder, beside = package.root.resolve(), path.absolute().parent.resolve()
-    parts = folder.relative_to(beside).parts if folder.is_relative_to(beside) else None
+    parts = None
+    if folder.is_relative_to(beside):
+        parts = folder.relative_to(beside).parts
     if parts is not None and all(map(str.isidentifier, parts)):
         yield f"from {'.'.join(parts)} import {package.name}" if parts else f"import {package.name}"
         return
@@ -280,7 +290,9 @@ def speed(before: CheckedPackage | None, after: CheckedPackage) -> str:
             return f"time not measured: {after.untimed}"
         return "time not measured"
     text = ", ".join(f"{seconds * 1e6:.3g} us" for seconds in now.values())
-    was = {} if before is None else {each.sizes: each.seconds for each in before.checks if each.seconds is not None}
+    was = {}
+    if before is not None:
+        was = {each.sizes: each.seconds for each in before.checks if each.seconds is not None}
     both = [name for name in now if name in was]
     if not both:
         return text
@@ -299,7 +311,9 @@ def code_diffs(before: CheckedPackage | None, after: CheckedPackage) -> list[str
     """Return, for each stage of each kernel, what changed in the compiled code; names of places do not count."""
     diffs = []
     for operator, stages in after.code.items():
-        old = {} if before is None else before.code.get(operator, {})
+        old: Mapping[str, str] = {}
+        if before is not None:
+            old = before.code.get(operator, {})
         for stage, text in stages.items():
             if stage in old:
                 diffs.append(_diff(operator, stage, old[stage], text))

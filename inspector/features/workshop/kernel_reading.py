@@ -120,7 +120,9 @@ class _Walk(ast.NodeVisitor):
             self._use(self.roots(node.func.value), writes=_DESCRIPTOR[name])
 
     def _function(self, node: ast.Call, name: str) -> None:
-        pointer = node.args[0] if node.args else next((each.value for each in node.keywords), None)
+        pointer: ast.expr | None = next((each.value for each in node.keywords), None)
+        if node.args:
+            pointer = node.args[0]
         if name in _STORES | _LOADS and isinstance(node.func, ast.Attribute):
             if pointer is not None:
                 self._use(self.roots(pointer), writes=name in _STORES)
@@ -128,6 +130,7 @@ class _Walk(ast.NodeVisitor):
             self._helper(node, self._functions[name])
         elif name == "inline_asm_elementwise" or (isinstance(node.func, ast.Name) and name not in _BUILTINS):
             passed = frozenset[str]().union(*(self.roots(each) for each in _arguments(node)))
+            # A function of another file, or assembly, may write to each pointer that it gets.
             if passed:
                 self._found.unknown[name] = None
                 self._use(passed, writes=True)
@@ -137,7 +140,9 @@ class _Walk(ast.NodeVisitor):
         names = parameters_of(helper)
         passed = dict(zip(names, node.args, strict=False))
         passed |= {each.arg: each.value for each in node.keywords if each.arg is not None}
-        inner = flow_of(helper, self._functions, self._depth + 1) if self._depth < _MOST_DEPTH else Flow()
+        inner = Flow()
+        if self._depth < _MOST_DEPTH:  # functions may call each other
+            inner = flow_of(helper, self._functions, self._depth + 1)
         self._found.unknown.update(inner.unknown)
         for name, value in passed.items():
             if name in inner.written:
@@ -151,10 +156,13 @@ class _Walk(ast.NodeVisitor):
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Tuple | ast.List):
-            values = value.elts if isinstance(value, ast.Tuple | ast.List) else [value] * len(target.elts)
+            values = [value] * len(target.elts)  # which part is which is not known: each may be any
+            if isinstance(value, ast.Tuple | ast.List):
+                values = value.elts
             for each, of in zip(target.elts, values, strict=False):
                 self._assign(each, of)
         elif isinstance(target, ast.Name):
+            # With what it was before: the statements of a loop or a branch may not have run.
             self._roots[target.id] = self._roots.get(target.id, frozenset()) | self.roots(value)
 
     def roots(self, node: ast.expr) -> frozenset[str]:
@@ -172,7 +180,9 @@ class _Walk(ast.NodeVisitor):
     def _roots_of_call(self, node: ast.Call) -> frozenset[str]:
         if called_name(node) in _VALUES:
             return frozenset()
-        inside = [node.func.value] if isinstance(node.func, ast.Attribute) and not _is_language(node.func.value) else []
+        inside = []
+        if isinstance(node.func, ast.Attribute) and not _is_language(node.func.value):
+            inside = [node.func.value]
         return frozenset[str]().union(*map(self.roots, (*inside, *_arguments(node))))
 
 
@@ -256,7 +266,10 @@ def parsed(path: Path) -> SourceFile:
         tree = ast.parse(text, str(path))
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
-        where = f"{path}, line {line}" if line else str(path)
+        if line:
+            where = f"{path}, line {line}"
+        else:
+            where = str(path)
         what = f"{where}: {getattr(error, 'msg', error)}"
         raise TargetError(what, "correct the file; Python cannot read it") from None
     except OSError as error:
@@ -282,7 +295,10 @@ def kernels_of(file: SourceFile) -> dict[str, ast.FunctionDef]:
 
 
 def _is_jit(decorator: ast.expr) -> bool:
-    node = decorator.func if isinstance(decorator, ast.Call) else decorator
+    if isinstance(decorator, ast.Call):
+        node = decorator.func
+    else:
+        node = decorator
     match node:
         case ast.Attribute(value=ast.Name(id="triton"), attr="jit") | ast.Name(id="jit"):
             return True
@@ -325,16 +341,27 @@ def kernel_named(file: SourceFile, name: str) -> JitFunction:
 def _is_constant(node: ast.FunctionDef, name: str) -> bool:
     arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
     found = next(each.annotation for each in arguments if each.arg == name)
-    text = "" if found is None else ast.unparse(found)
+    text = ""
+    if found is not None:
+        text = ast.unparse(found)
     return "constexpr" in text
 
 
 def _decorator(node: ast.expr) -> Decorator:
-    called = node.func if isinstance(node, ast.Call) else node
-    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    if isinstance(node, ast.Call):
+        called = node.func
+    else:
+        called = node
+    if isinstance(called, ast.Attribute):
+        name = called.attr
+    else:
+        name = getattr(called, "id", "")
     keywords: tuple[str, ...] = ()
     if isinstance(node, ast.Call):
-        positional = ("configs", "key")[: len(node.args)] if name == "autotune" else ()
+        if name == "autotune":
+            positional = ("configs", "key")[: len(node.args)]
+        else:
+            positional = ()
         keywords = (*positional, *(each.arg for each in node.keywords if each.arg is not None))
     return Decorator(name, keywords, ast.unparse(node))
 
@@ -362,10 +389,16 @@ class _Launches:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
             owner = node.func.value
             wrapped = isinstance(owner, ast.Call) and called_name(owner) in ("wrap_triton", "capture_triton")
-            name = owner.args[0] if isinstance(owner, ast.Call) and wrapped and owner.args else owner
+            if isinstance(owner, ast.Call) and wrapped and owner.args:
+                name = owner.args[0]
+            else:
+                name = owner
             if isinstance(name, ast.Name) and name.id == self._kernel.name:
                 yield self._launch(node, node.func, around, is_wrapped=wrapped)
-        inner = (*around, node) if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda) else around
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda):
+            inner = (*around, node)
+        else:
+            inner = around
         for child in ast.iter_child_nodes(node):
             yield from self.of(child, inner)
 

@@ -159,19 +159,21 @@ def region_of(session: Session, parts: Sequence[CallOfKernel]) -> Region:
         RefusalError: it cannot be determined, or uses what an op without side effects cannot do.
     """
     call = parts[-1].call
-    return _Finder(last_graph(session, call), parts, _labels(session, call)).region()
+    return _Finder(post_grad_graph(session, call), parts, _labels(session, call)).region()
 
 
-def last_graph(session: Session, call: KernelCall) -> FxGraph:
-    """Return the last graph of Inductor that a call belongs to.
+def post_grad_graph(session: Session, call: KernelCall) -> FxGraph:
+    """Return the graph that a call belongs to as it is after Inductor's last passes, which kernels are made of.
 
     Raises:
         RefusalError: the log lacks it.
     """
-    for each in compiled(session):
-        for staged in each.stages if each.id == call.graph else ():
-            if staged.stage is GraphStage.POST_GRAD and str(staged.part) == str(call.stage) and staged.graph:
-                return staged.graph
+    stages = [staged for each in compiled(session) if each.id == call.graph for staged in each.stages]
+    for staged in stages:
+        # The part of a graph and the stage of a call are two enums with the same words, such as "backward".
+        is_of_call = str(staged.part) == str(call.stage)
+        if staged.stage is GraphStage.POST_GRAD and is_of_call and staged.graph:
+            return staged.graph
     raise RefusalError("the log lacks Inductor's last graph", "capture the model again with this ctrace")
 
 
@@ -181,7 +183,9 @@ def _labels(session: Session, call: KernelCall) -> dict[str, str]:
         if each.id == call.graph:
             traced = traced_inputs(session, each)
             graph = each.first(GraphStage.FORWARD, GraphStage.INFERENCE, GraphStage.AFTER_JOINT)
-            found = aten_inputs(graph, traced) if graph is not None else {}
+            found = {}
+            if graph is not None:
+                found = aten_inputs(graph, traced)
             return {name: known.name for name, known in found.items() if known.role != "size"}
     return {}
 
@@ -257,7 +261,9 @@ class _Finder:
         Where the graph has no such value, nothing outside of the kernel can need it.
         """
         for part in self._parts:
-            for pointer in part.call.pointers if part.kernel.language == "cpp" else ():
+            if part.kernel.language != "cpp":
+                continue
+            for pointer in part.call.pointers:
                 if pointer.written and not pointer.read and is_loaded(pointer, part.kernel.source):
                     yield pointer.written
 
@@ -282,9 +288,16 @@ class _Finder:
             passed: dict[str, tuple[str, str]] = {}
             for access in each:
                 pointer = access.pointer
-                holders = made if pointer.read in before else names
-                read = holders.get(pointer.read, "") if access.is_read else ""
-                written = made.get(pointer.written, "") if access.is_written else ""
+                if pointer.read in before:
+                    holders = made
+                else:
+                    holders = names
+                read = ""
+                if access.is_read:
+                    read = holders.get(pointer.read, "")
+                written = ""
+                if access.is_written:
+                    written = made.get(pointer.written, "")
                 passed[pointer.name] = (read, written)
             yield passed
             before |= {access.pointer.written for access in each if access.is_written}
@@ -322,7 +335,9 @@ class _Finder:
     def _is_fresh(self, node: FxNode, steps: set[str]) -> bool:
         """Whether an op in place changes memory that the region makes and nothing else uses, also through views."""
         for _ in self._nodes:  # at most so many views: the text of a damaged log may have a cycle
-            name = node.uses[0] if node.uses else ""
+            name = ""
+            if node.uses:
+                name = node.uses[0]
             users = [each for each in self._nodes.values() if name in each.uses]
             if name not in steps or len(users) != 1:
                 return False
@@ -407,7 +422,9 @@ def _as_in_graph(node: FxNode, buffer: KernelBuffer) -> tuple[str, ...]:
     Inductor multiplies products of sums out. A graph with strides in that form does not always compile again: torch
     divides them by each other, and cannot bound the result (ValueRangeError, 2.13).
     """
-    strides = node.type.strides if node.type is not None else None
+    strides = None
+    if node.type is not None:
+        strides = node.type.strides
     if strides is None or len(strides) != len(buffer.stride):
         return buffer.stride
     try:
@@ -453,7 +470,10 @@ def _access(pointer: Pointer, kernel: Kernel) -> PointerUse:
 
 def node_before(buffer: KernelBuffer, nodes: Mapping[str, FxNode]) -> str | None:
     """Return the node whose value a buffer holds before a kernel writes it; None if there is none."""
-    name = buffer.name if buffer.kind == "input" and buffer.name in nodes else buffer.node
+    if buffer.kind == "input" and buffer.name in nodes:
+        name = buffer.name
+    else:
+        name = buffer.node
     if name in nodes and nodes[name].target != _COPY:
         return name
     return None
@@ -487,8 +507,11 @@ class _Names:
         self._of: dict[str, str] = {}
 
     def new(self, node: str, label: str) -> str:
-        text = re.sub(r"\W+", "_", label.rpartition("L__self___")[2]).strip("_") if label else ""
-        text = text if text.isidentifier() and text.isascii() else ""
+        text = ""
+        if label:
+            text = re.sub(r"\W+", "_", label.rpartition("L__self___")[2]).strip("_")
+        if not (text.isidentifier() and text.isascii()):
+            text = ""
         name = text or re.sub(r"^tangents_", "grad_", re.sub(r"^primals_", "input_", node))
         taken = set(self._of.values()) | self._TAKEN
         while name in taken and self._of.get(node) != name:
@@ -623,7 +646,10 @@ def _statement(step: RegionStep, region: Region, symbols: Mapping[str, str], dev
     target = _PRIMS.get(step.target, step.target)
     if target.startswith("prims."):
         raise RefusalError(f"it contains {target}, for which ctrace knows no definition in ATen operators", SEE_DUMP)
-    name = target if target.startswith("aten.") or target in FUNCTIONS else f"torch.ops.{target}"
+    if target.startswith("aten.") or target in FUNCTIONS:
+        name = target
+    else:
+        name = f"torch.ops.{target}"
     call.func = ast.parse(name, mode="eval").body
     return f"{step.name} = {ast.unparse(call)}"
 
@@ -680,13 +706,19 @@ def _flops(region: Region, symbols: Mapping[str, str]) -> Iterable[str]:
     names = {new: old for old, new in region.names.items()}
     for step in region.steps:
         shapes[names.get(step.name, step.name)] = step.shape
-        op = step.target.split(".")[1] if "." in step.target else step.target
+        if "." in step.target:
+            op = step.target.split(".")[1]
+        else:
+            op = step.target
         if op in _FREE or step.target.startswith("operator."):
             continue
         shape: tuple[str, ...] = step.shape
         if op in _REDUCTIONS:
             first = _call(step).args[0]
-            shape = shapes.get(first.id, step.shape) if isinstance(first, ast.Name) else step.shape
+            if isinstance(first, ast.Name):
+                shape = shapes.get(first.id, step.shape)
+            else:
+                shape = step.shape
         try:
             yield (
                 " * ".join(

@@ -46,7 +46,9 @@ def applied(
     Raises:
         CtraceError: the package or the target is wrong, or the user's code fails.
     """
-    path = None if target.path is None else str(target.path)
+    path = None
+    if target.path is not None:
+        path = str(target.path)
     folders = tuple(str(each.folder) for each in packages)
     request = ApplyRequest(
         folders=folders,

@@ -174,7 +174,9 @@ def write_table(package: KernelPackage, tuned: PackageTuning) -> str:
     before = _read(file)
     bare = _without_table(before)
     known = package.facts.get("files")
-    recorded = known.get("README.md") if isinstance(known, dict) else None
+    recorded = None
+    if isinstance(known, dict):
+        recorded = known.get("README.md")
     if isinstance(recorded, str) and recorded != hashlib.sha256(bare.encode()).hexdigest():
         return f"{file} was changed, so it stays as it is"
     tables = [
@@ -199,7 +201,9 @@ def _rows(kernel: TunedConfigurations) -> list[str]:
     for each in kernel.classes:
         best, own = best_of(each), own_of(kernel, each)
         if best is not None and best.seconds is not None:
-            was = f"{own.seconds * 1e6:.2f}" if own is not None and own.seconds is not None else "not measured"
+            was = "not measured"
+            if own is not None and own.seconds is not None:
+                was = f"{own.seconds * 1e6:.2f}"
             rows.append(f"| {each.sizes} | `{text_of(best.configuration)}` | {best.seconds * 1e6:.2f} | {was} |")
     return rows
 

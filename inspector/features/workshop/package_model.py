@@ -115,7 +115,9 @@ class AppliedPackage(Struct, frozen=True):
         if not any(each.applied for each in self.places):
             return None
         checks = [*(each.equal for each in self.regions), *(each.equal for each in self.compared)]
-        return all(checks) if checks else None
+        if not checks:
+            return None
+        return all(checks)
 
     @property
     def largest(self) -> float | None:

@@ -53,7 +53,9 @@ class _FromSympy(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
-        form = _WRITTEN.get(node.func.id) if isinstance(node.func, ast.Name) and not node.keywords else None
+        form = None
+        if isinstance(node.func, ast.Name) and not node.keywords:
+            form = _WRITTEN.get(node.func.id)
         if form is None:
             return node
         if form.endswith("(*)"):
@@ -62,7 +64,10 @@ class _FromSympy(ast.NodeTransformer):
         tree = ast.parse(form, mode="eval").body
         used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
         is_known = used == names.keys() and len(node.args) == len(used)
-        return _Replacer(names).visit(tree) if is_known else node
+        if not is_known:
+            return node
+        replaced: ast.expr = _Replacer(names).visit(tree)
+        return replaced
 
 
 class _Replacer(ast.NodeTransformer):
@@ -126,7 +131,9 @@ def _computed(node: ast.expr, symbols: Mapping[str, int]) -> float:
             return -_computed(operand, symbols)
         case ast.Call(func=ast.Name(id=name), args=args):
             numbers = [_computed(each, symbols) for each in args]
-            return max(numbers) if name == "max" else min(numbers)
+            if name == "max":
+                return max(numbers)
+            return min(numbers)
         case ast.BinOp(left=left, op=op, right=right):
             return _combined(op, _computed(left, symbols), _computed(right, symbols))
     raise UnknownExpressionError(ast.dump(node))

@@ -167,7 +167,9 @@ def _order(kernel: JitFunction) -> Iterator[OperatorLimit]:
 def _autotune(kernel: JitFunction) -> Iterator[OperatorLimit]:
     used = [name for each in kernel.decorators if each.name == "autotune" for name in each.keywords]
     refused = [name for name in used if name in _REFUSED]
-    found = f"; this kernel has {', '.join(refused)}" if refused else ""
+    found = ""
+    if refused:
+        found = f"; this kernel has {', '.join(refused)}"
     yield OperatorLimit(f"of @triton.autotune, rely on `configs` and `key` only{found}", applies=bool(refused))
     extra = [name for name in used if name in _EXTRA]
     if extra:

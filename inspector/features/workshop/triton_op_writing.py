@@ -46,7 +46,9 @@ def launching_function(
     Raises:
         TargetError: the grid depends on something that is not an argument of the kernel.
     """
-    name = kernel.name.removesuffix("_kernel") if kernel.name != "kernel" else "launch"
+    name = "launch"
+    if kernel.name != "kernel":
+        name = kernel.name.removesuffix("_kernel")
     if name == kernel.name or (launch.function is not None and launch.function.name == name):
         name = f"{name}_op"
     inlined = {each: value for each, value in launch.arguments.items() if _is_global(file, value)}
@@ -71,13 +73,18 @@ def _is_global(file: SourceFile, value: ast.expr) -> bool:
 
 
 def _argument(kernel: JitFunction, launch: JitLaunch, name: str, types: Mapping[str, str]) -> OperatorArgument:
+    # The surest first: a pointer is a tensor, then what a call has shown, then what the launch passes, then the name.
     if name in kernel.read or name in kernel.written:
         return OperatorArgument(name, "Tensor")
     if name in types:
         return OperatorArgument(name, types[name])
     value = launch.arguments[name]
-    called = value.func if isinstance(value, ast.Call) else value
-    word = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    called = value
+    if isinstance(value, ast.Call):
+        called = value.func
+    word = getattr(called, "id", "")
+    if isinstance(called, ast.Attribute):
+        word = called.attr
     if word in _INTEGERS or isinstance(value, ast.Subscript):
         return OperatorArgument(name, "int")
     is_float = any(word.lower().endswith(each) or name.lower().endswith(each) for each in _FLOATS)
@@ -92,10 +99,13 @@ def _grid(
     Raises:
         TargetError: it depends on something else.
     """
-    locals_ = local_values(launch.function) if launch.function is not None else {}
+    locals_: Mapping[str, ast.expr] = {}
+    if launch.function is not None:
+        locals_ = local_values(launch.function)
     functions = _functions_in(launch.function)
     known = {each: ast.unparse(value) for each, value in launch.arguments.items() if each not in inlined}
     grid: ast.AST = copy.deepcopy(launch.grid)
+    # Local variables are replaced until only the kernel's arguments are left; a chain of them takes several rounds.
     for _ in range(_MOST_STEPS):
         if isinstance(grid, ast.Name) and grid.id in functions:
             grid = functions[grid.id]
@@ -111,7 +121,9 @@ def _grid(
 def _functions_in(node: ast.FunctionDef | None) -> dict[str, ast.expr]:
     """Return the one-line functions in a function, as lambdas."""
     found: dict[str, ast.expr] = {}
-    for each in ast.walk(node) if node is not None else ():
+    if node is None:
+        return {}
+    for each in ast.walk(node):
         match each:
             case ast.FunctionDef(name=name, args=arguments, body=[*_, ast.Return(value=ast.expr() as value)]):
                 if len(each.body) == 1:
@@ -181,6 +193,7 @@ def needed_by(file: SourceFile, nodes: Iterable[ast.AST], without: Iterable[str]
     found, done = Needed(), {*without, *_WRITTEN}
     bound = _bound(file)
     todo = [name for node in nodes for name in free_names(node)]
+    # What a needed statement reads is needed, too.
     while todo:
         name = todo.pop(0)
         if name in done or name not in bound:
@@ -189,7 +202,7 @@ def needed_by(file: SourceFile, nodes: Iterable[ast.AST], without: Iterable[str]
         statement = bound[name]
         match statement:
             case ast.Import() | ast.ImportFrom():
-                found.imports[_import_of(statement, name)] = None
+                found.imports[_import_of(statement, name)] = None  # only this name of several
             case ast.FunctionDef():
                 found.statements[statement.lineno] = file.whole(statement)
                 todo.extend(free_names(statement))
@@ -233,7 +246,9 @@ def _names(statement: ast.stmt) -> Iterator[str]:
 def _import_of(statement: ast.Import | ast.ImportFrom, name: str) -> str:
     for alias in statement.names:
         if (alias.asname or alias.name.partition(".")[0]) == name:
-            named = f"{alias.name} as {alias.asname}" if alias.asname else alias.name
+            named = alias.name
+            if alias.asname:
+                named = f"{alias.name} as {alias.asname}"
             if isinstance(statement, ast.Import):
                 return f"import {named}"
             return f"from {'.' * statement.level}{statement.module or ''} import {named}"
@@ -263,11 +278,13 @@ def wrapped(file: SourceFile, name: str, seen: Iterable[str] | None = None, type
     """
     kernel = kernel_named(file, name)
     launches = launches_of(file, kernel)
-    launch = launches[0]
+    launch = launches[0]  # of several, the first one; a note says so
     refuse_wrapped(launch, kernel, file.path)
     if seen is not None:
         kernel = replace(kernel, written=tuple(each for each in kernel.parameters if each in set(seen)), assumed="")
-    notes = [] if len(launches) == 1 else [f"{name} is launched at {len(launches)} lines; this is line {launch.line}"]
+    notes = []
+    if len(launches) != 1:
+        notes = [f"{name} is launched at {len(launches)} lines; this is line {launch.line}"]
     try:
         function = function_of(kernel, kernel.written, launch)
         function = _with_other_kernels(file, function)
@@ -396,7 +413,9 @@ class _Module:
 
     def _operator(self) -> list[str]:
         function = self._function
-        mutates = "{" + ", ".join(f'"{name}"' for name in function.mutates) + "}" if function.mutates else "()"
+        mutates = "()"
+        if function.mutates:
+            mutates = "{" + ", ".join(f'"{name}"' for name in function.mutates) + "}"
         lines = [
             f'@triton_op("{self._name}", mutates_args={mutates})',
             f"def {function.name}({self._signature()}) -> {function.returns}:",
@@ -406,13 +425,18 @@ class _Module:
             first = next((each.name for each in function.arguments if each.type.startswith("Tensor")), None)
             if first is not None:
                 call = f"{function.name}_on_cpu({self._signature(annotated=False)})"
-                text = f"return {call}" if function.returns != "None" else f"{call}\n        return"
+                if function.returns != "None":
+                    text = f"return {call}"
+                else:
+                    text = f"{call}\n        return"
                 body = [*_docstring(body), f'    if {first}.device.type == "cpu":\n        {text}', *_rest(body)]
         return [*lines, *body]
 
     def _on_cpu(self) -> list[str]:
         function = self._function
-        mutates = "{" + ", ".join(f'"{name}"' for name in function.mutates) + "}" if function.mutates else "()"
+        mutates = "()"
+        if function.mutates:
+            mutates = "{" + ", ".join(f'"{name}"' for name in function.mutates) + "}"
         return [
             f'@custom_op("{self._name}_on_cpu", mutates_args={mutates}, device_types="cpu")',
             f"def {function.name}_on_cpu({self._signature()}) -> {function.returns}:",
@@ -436,7 +460,9 @@ class _Module:
     def _flops(self, flops: int | None) -> list[str]:
         op = f"torch.ops.{self._space}.{self._function.name}"
         tensor = next((each.name for each in self._function.arguments if each.type.startswith("Tensor")), "x")
-        at = [each.name for each in self._function.arguments].index(tensor) if self._function.arguments else 0
+        at = 0
+        if self._function.arguments:
+            at = [each.name for each in self._function.arguments].index(tensor)
         taken = "".join(f"_{each.name}, " for each in self._function.arguments[:at])
         if flops is None:
             return [
@@ -499,7 +525,9 @@ class _Respelled(ast.NodeTransformer):
 
 
 def _spelled(argument: OperatorArgument) -> str:
-    default = f" = {argument.default}" if argument.default else ""
+    default = ""
+    if argument.default:
+        default = f" = {argument.default}"
     return f"{argument.name}: {argument.type}{default}"
 
 

@@ -68,20 +68,23 @@ def _guessed(blocks: tuple[str, ...], sizes: Mapping[str, int], fixed: Mapping[s
         return _reductions(blocks, sizes, fixed)
     if blocks == ("XBLOCK",):
         return [_config({"XBLOCK": size}, 8 if size == 1024 else 4) for size in (256, 512, 1024)]
+    # A kernel over two dimensions often transposes: square blocks, and long ones along either side.
     shapes = ((32, 32), (64, 64), (16, 256), (256, 16))
     return [_config({name: (*shape, 1)[at] for at, name in enumerate(blocks)}, 4) for shape in shapes]
 
 
 def _reductions(blocks: tuple[str, ...], sizes: Mapping[str, int], fixed: Mapping[str, int]) -> list[Config]:
     found = []
-    across = fixed.get("R0_BLOCK", 0)
+    lengths: tuple[int, ...] = (512, 1024, 2048)
+    if across := fixed.get("R0_BLOCK", 0):  # a persistent reduction, whose whole row is one block
+        lengths = (across,)
     for rows in (1, 8, 32):
-        for along in (across,) if across else (512, 1024, 2048):
+        for along in lengths:
             along = min(along, _power(sizes.get("R0", along)))
             if rows == 1 or rows * along <= _MOST:
                 chosen = {"XBLOCK": rows, "R0_BLOCK": along}
                 found.append(_config({name: chosen.get(name, 1) for name in blocks}, 8 if along > 1024 else 4))
-    return list({str(each): each for each in found}.values())
+    return list({str(each): each for each in found}.values())  # short rows make several of them equal
 
 
 def _config(blocks: dict[str, int], warps: int) -> Config:
@@ -141,7 +144,7 @@ def plain_triton(
             "eject a kernel without dropout: model.eval(), or p=0",
         )
     kernel = _Rewriter(source, name, pointers).kernel(tuple(built))
-    if adds:
+    if adds:  # each trial would add to the same memory
         return replace(kernel, configs=kernel.configs[:1])
     return kernel
 
@@ -195,6 +198,7 @@ class _Rewriter:
         if grid not in _GRIDS:
             raise RefusalError(f"its grid, {grid}, needs Inductor's launcher", SEE_DUMP)
         parameters = [each.arg for each in self._function.args.args]
+        # The order of the steps matters: masks are found by Inductor's names, which `readable` then changes.
         body = self._without_sizes(self._function.body, set(parameters))
         sizes = {each for each in parameters if each not in self._pointers and not each.isupper()}
         body = [_Casts(sizes).visit(each) for each in body]
@@ -204,6 +208,7 @@ class _Rewriter:
         body = readable(body)
         fixed = _constants(body)
         blocks = tuple(each for each in parameters if each.isupper())
+        # Such as RSPLIT of a cooperative reduction.
         unknown = [each for each in blocks if each not in ("XBLOCK", "YBLOCK", "ZBLOCK", "R0_BLOCK", "R1_BLOCK")]
         if unknown:
             raise RefusalError(f"it takes {unknown[0]}, which Inductor's launcher computes", SEE_DUMP)
@@ -221,7 +226,7 @@ class _Rewriter:
         )
 
     def _without_sizes(self, body: list[ast.stmt], parameters: set[str]) -> list[ast.stmt]:
-        """Drop statements that set a parameter to the size at compile time, as in `xnumel = 4096`."""
+        """Drop statements that set a parameter to the size at compile time, as in `xnumel = 4096`, and texts."""
         return [
             each
             for each in body
@@ -236,6 +241,7 @@ class _Rewriter:
 
     def _split(self, body: list[ast.stmt]) -> list[ast.stmt]:
         """Name each pointer after its tensor; a pointer that is read and then written becomes two."""
+        # In the order in which they run: what is loaded behind a store is the new value.
         stored: set[str] = set()
         for node in _in_order(body):
             if ast.unparse(node.func) in _STORES:
@@ -253,8 +259,11 @@ class _Rewriter:
     def _scalars(self) -> set[str]:
         """Return the parameters that are numbers, not pointers: zero-dimensional tensors on the CPU."""
         heuristics = _decorator(self._function)
-        types = _literal(heuristics, "triton_meta", "signature") if heuristics is not None else None
-        types = types if isinstance(types, dict) else {}
+        types = None
+        if heuristics is not None:
+            types = _literal(heuristics, "triton_meta", "signature")
+        if not isinstance(types, dict):
+            types = {}
         return {name for name in self._pointers if not str(types.get(name, "*")).startswith("*")}
 
     def _rename(self, call: ast.Call, stored: set[str]) -> set[str]:
@@ -263,7 +272,8 @@ class _Rewriter:
         for node in ast.walk(call.args[0]):
             if isinstance(node, ast.Name) and node.id in self._pointers:
                 found.add(node.id)
-                node.id = f"{self._written(node.id) if node.id in stored else self._read(node.id)}_ptr"
+                tensor = self._written(node.id) if node.id in stored else self._read(node.id)
+                node.id = f"{tensor}_ptr"
         return found
 
     def _read(self, pointer: str) -> str:
@@ -285,6 +295,7 @@ class _Rewriter:
         """Return the parameters that the body uses: pointers of inputs, pointers of outputs, sizes."""
         used = {node.id for each in body for node in ast.walk(each) if isinstance(node, ast.Name)}
         pairs = [self._pointers[each] for each in parameters if each in self._pointers]
+        # Inputs before outputs, as the operator around the kernel passes them.
         named = [f"{read}_ptr" for read, _ in pairs if read] + [f"{written}_ptr" for _, written in pairs if written]
         sizes = [each for each in parameters if each not in self._pointers and not each.isupper()]
         return tuple(dict.fromkeys(each for each in (*named, *sizes) if each in used))
@@ -386,6 +397,7 @@ class _Masks:
                     self._known.add(name[: -len("mask")])
                 elif name in ("xmask", "ymask", "zmask"):
                     self._known.add(name[0])
+                    # Inductor writes `xmask = tl.full([XBLOCK], True, tl.int1)` where its sizes need no mask.
                     node.value = ast.copy_location(
                         ast.parse(f"{name[0]}index < {name[0]}numel", mode="eval").body, node.value
                     )
@@ -397,7 +409,9 @@ class _Masks:
                 for target in node.targets:
                     for name in ast.walk(target):
                         if isinstance(name, ast.Name):
-                            at_start = {name.id[: -len("index")]} if name.id in _INDEXES else set[str]()
+                            at_start: set[str] = set()
+                            if name.id in _INDEXES:
+                                at_start = {name.id[: -len("index")]}
                             self._spaces[name.id] = self._spaces.get(name.id, set()) | found | at_start
 
     def _of(self, expression: ast.AST) -> set[str]:
@@ -415,8 +429,10 @@ class _Masks:
             if len(call.args) > at:
                 spaces = self._of(call.args[0])
                 # Triton's interpreter does not broadcast the mask of an atomic operation.
-                reduced = [*_REDUCED] if function in _STORES[1:] else []
-                call.args[at] = self._with(call.args[at], spaces, reduced)
+                reduced = []
+                if function in _STORES[1:]:
+                    reduced = [*_REDUCED]
+                call.args[at] = self._and_missing_masks(call.args[at], spaces, reduced)
         elif function == "tl.device_assert":
             missing = self._missing(call.args[0], self._of(call.args[0]))
             if missing:
@@ -427,19 +443,20 @@ class _Masks:
         present = {node.id for node in ast.walk(mask) if isinstance(node, ast.Name)}
         return [each for each in (*_SPACES, *more) if each in spaces & self._known and f"{each}mask" not in present]
 
-    def _with(self, mask: ast.expr, spaces: set[str], more: Iterable[str] = ()) -> ast.expr:
-        missing = self._missing(mask, spaces, more)
-        if not missing:
+    def _and_missing_masks(self, mask: ast.expr, spaces: set[str], more: Iterable[str] = ()) -> ast.expr:
+        """Return `mask & xmask & ymask`, with the mask of each space that the pointer uses and `mask` does not name."""
+        names = [f"{each}mask" for each in self._missing(mask, spaces, more)]
+        if not names:
             return mask
-        parts = [f"{each}mask" for each in missing]
+        missing = " & ".join(names)
         match mask:
             case ast.Constant(value=None):
-                pass
+                text = missing
             case ast.Name(id=name):
-                parts.insert(0, name)
+                text = f"{name} & {missing}"
             case _:
-                parts.insert(0, f"({ast.unparse(mask)})")
-        return ast.copy_location(ast.parse(" & ".join(parts), mode="eval").body, mask)
+                text = f"({ast.unparse(mask)}) & {missing}"
+        return ast.copy_location(ast.parse(text, mode="eval").body, mask)
 
 
 def readable(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -492,8 +509,10 @@ class _Constants(ast.NodeTransformer):
         if isinstance(node.op, _PLAIN):
             is_left, is_right = self._is(node.left), self._is(node.right)
             if is_left != is_right:
-                node.left = self._number(node.left) if is_left else node.left
-                node.right = self._number(node.right) if is_right else node.right
+                if is_left:
+                    node.left = self._number(node.left)
+                else:
+                    node.right = self._number(node.right)
         return self.generic_visit(node)  # type: ignore[return-value]
 
     def visit_Name(self, node: ast.Name) -> ast.expr:

@@ -169,7 +169,10 @@ def _key(parsed: ParsedBreak, raw: Raw) -> _SiteKey:
 
 def _break(reports: list[Report], raw: Raw) -> Break:
     first = reports[0].parsed
-    kind = BreakKind.DISABLED if first.is_disabled else BreakKind.BREAK
+    if first.is_disabled:
+        kind = BreakKind.DISABLED
+    else:
+        kind = BreakKind.BREAK
     frame = user_frame_or_last(first.frames, raw.prefixes)
     construct = _construct(first, frame, raw)
     owner = owner_of(first.frames[-1].file, raw.prefixes)
@@ -294,7 +297,11 @@ def _case(parsed: ParsedBreak, owner: Owner, raw: Raw) -> str:
         return "namesake"
     if parsed.is_unbacked and not _BRANCHES.isdisjoint(parsed.gb):
         return "unbacked"
-    return triton_case(parsed) or ("foreign" if _EXPLICIT in parsed.gb and owner is not Owner.USER else "")
+    if case := triton_case(parsed):
+        return case
+    if _EXPLICIT in parsed.gb and owner is not Owner.USER:
+        return "foreign"
+    return ""
 
 
 def _effect(parsed: ParsedBreak, frame: Frame, raw: Raw) -> str:
@@ -314,7 +321,9 @@ def _construct(parsed: ParsedBreak, frame: Frame, raw: Raw) -> Construct:
     """Find the user's code that broke; torch 2.11 logs no columns, but names the function of a call."""
     text, line = text_around(raw.listings, frame)
     callee = _CALLEE.match(parsed.context)
-    name = (callee["builtin"] or callee["method"] or callee["skipped"]) if callee else ""
+    name = ""
+    if callee:
+        name = callee["builtin"] or callee["method"] or callee["skipped"]
     branches = not _BRANCHES.isdisjoint(parsed.gb)
     return construct_at(text, line, frame.span, branches=branches, callee=name)
 
@@ -327,7 +336,9 @@ def _path(frames: tuple[Frame, ...], raw: Raw) -> tuple[Frame, ...]:
         start = owners.index(Owner.USER)
     else:
         ours = [at for at in range(last) if raw.home and frames[at].file.startswith(raw.home)]
-        start = ours[-1] + 1 if ours else 0
+        start = 0
+        if ours:
+            start = ours[-1] + 1
     return tuple(
         frame for at, frame in enumerate(frames) if at == last or (at >= start and owners[at] is not Owner.TORCH)
     )

@@ -37,7 +37,9 @@ def by_user_line(found: Iterable[RankedBreak]) -> tuple[tuple[RankedBreak, ...],
 def together(costs: Iterable[Cost]) -> Cost:
     """Sum costs; ops that were not measured make the sum not measured."""
     known = list(costs)
-    ops = None if any(cost.ops is None for cost in known) else sum(cost.ops or 0 for cost in known)
+    ops = None
+    if not any(cost.ops is None for cost in known):
+        ops = sum(cost.ops or 0 for cost in known)
     return Cost(ops, sum(cost.graphs for cost in known))
 
 

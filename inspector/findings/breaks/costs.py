@@ -46,6 +46,7 @@ class _Tally(Struct):
 
     def add(self, owners: _Owners, stack: Iterable[Frame], number: int) -> None:
         """Add a number to the break or skip that is responsible for the innermost frame for which one is."""
+        # The line of a break explains more than the function that is left in eager because of it.
         for frame in reversed(tuple(stack)):
             key = owners.codes.key(frame)
             if (site := owners.breaks_at.get((frame.file, frame.line))) is not None:
@@ -88,7 +89,7 @@ def _owners(raw: Raw, codes: Codes, reports: tuple[Report, ...], skips: tuple[Sk
     for report in reports:
         for frame in _inside(report, raw, codes):
             key = codes.key(frame)
-            if key not in owners.skips_in:
+            if key not in owners.skips_in:  # a function that is skipped as a whole costs that, wherever it broke
                 owners.breaks_at.setdefault((frame.file, frame.line), report.site)
                 if report.parsed.outcome is BreakOutcome.REST_IN_EAGER:
                     owners.breaks_in.setdefault(key, report.site)
@@ -117,8 +118,9 @@ def _added_graphs(raw: Raw, codes: Codes) -> Iterable[tuple[Frame, ...]]:
         code = raw.bytecode.get(compile_id)
         if frame_id in seen or code is None:
             continue
-        seen.add(frame_id)
+        seen.add(frame_id)  # what follows under the same number are recompilations
         mine = codes.key(Frame(code.file, code.line, code.name))
+        # All graphs below the outermost compiled function belong to one call of it.
         entry = next((key for key in codes.keys(code.callers) if codes.is_met(key)), mine)
         if entry in entered:
             yield code.callers
@@ -150,8 +152,11 @@ def total(coverages: list[Coverage]) -> Coverage:
     if not measured:
         return Coverage()
     compiled = [each.compiled for each in measured]
+    # Of one scenario not known, the share of all of them is not known, either.
     ops = sum(each.ops or 0 for each in measured)
-    return Coverage(ops, None if None in compiled else sum(each or 0 for each in compiled))
+    if None in compiled:
+        return Coverage(ops)
+    return Coverage(ops, sum(each or 0 for each in compiled))
 
 
 def with_coverage(raw: Raw, scenarios: tuple[Scenario, ...]) -> tuple[Scenario, ...]:
@@ -166,13 +171,19 @@ def functions_of(raw: Raw, codes: Codes, graphs: tuple[Graph, ...]) -> tuple[Fun
     own_graphs = Counter(codes.key(Frame(graph.file, graph.line, graph.function)) for graph in graphs)
     roots = _roots(raw, codes)
     measured = any(each.left is not None for each in raw.ops)
+
+    def coverage(key: Key) -> Coverage:
+        if measured:
+            return _coverage(ops[key], left[key])
+        return Coverage(ops.get(key))
+
     return tuple(
         Function(
             name=place.name,
             file=place.file,
             line=place.line,
             graphs=own_graphs[place.key],
-            coverage=_coverage(ops[place.key], left[place.key]) if measured else Coverage(ops.get(place.key)),
+            coverage=coverage(place.key),
             compiled_for_itself=place.key in roots,
         )
         for place in _places(raw)
@@ -190,9 +201,11 @@ def _places(raw: Raw) -> list[_Place]:
     for compile_id in raw.seen:
         place = place_of(raw, compile_id)
         if place.resumes_at is None:
-            code = raw.bytecode.get(compile_id)
-            same = code is not None and (code.file, code.line) == (place.file, place.line)
-            places.append(_Place(place.file, code.qualname if code and same else place.function, place.line))
+            name, code = place.function, raw.bytecode.get(compile_id)
+            if code is not None and (code.file, code.line) == (place.file, place.line):
+                name = code.qualname
+            places.append(_Place(place.file, name, place.line))
+    # The first one has the qualified name, which a compilation alone may lack.
     found: dict[Key, _Place] = {}
     for each in places:
         if owner_of(each.file, raw.prefixes) is not Owner.TORCH:
@@ -233,9 +246,9 @@ _HARMLESS = frozenset(("no_ops", "no_tensor", "disabled", "excluded", "skipfile"
 _EMPTY = "no_ops"
 """The rule for a trace without operations."""
 _HIDDEN = {"no_tensor": "hidden_tensor", "excluded": "excluded", "skipfile": "skipfile"}
+"""For a function that runs tensor operations, the rule to report in place of its rule."""
 _TRACED_AWAY = "traced_away"
 """Reported in place of the rule for a trace without operations, if the function runs tensor operations."""
-"""For a function that runs tensor operations, the rule to report in place of its rule."""
 
 
 def skips_of(
@@ -262,15 +275,20 @@ def _given_up(
     for compile_id in failed:
         measured, start = raw.metrics[compile_id], raw.starts.get(compile_id)
         ended_run = failure is not None and compile_id == failed[-1] and _is_same(failure, measured)
+        # A full cache has a view of its own, and an error that ended the run is the first line of the report.
         if measured.is_limit or ended_run or start is None or not start.stack:
             continue
         frame = start.stack[-1]
         file, function = raw.files.get(frame.file, "?"), resumed(frame.name)[0]
         owner = owner_of(file, raw.prefixes)
+        # A library's function matters to the user only if it costs something.
         if owner is Owner.USER or (owner is Owner.LIBRARY and codes.key(Frame(file, frame.line, function)) in busy):
             skip = Skip(function, file, frame.line, "")
             first = next((report for report in reports if report.compilation == compile_id), None)
-            yield _by_failure(raw, skip, measured) if first is None else _by_break(raw, codes, skip, first, breaks)
+            if first is None:
+                yield _by_failure(raw, skip, measured)
+            else:
+                yield _by_break(raw, codes, skip, first, breaks)
 
 
 def _is_same(failure: Failure, measured: MetricsMeasured) -> bool:
@@ -281,10 +299,17 @@ def _is_same(failure: Failure, measured: MetricsMeasured) -> bool:
 def _by_break(raw: Raw, codes: Codes, skip: Skip, report: Report, breaks: tuple[Break, ...]) -> Skip:
     cause = breaks[report.site]
     at = _frame_in(codes, skip, report.parsed.frames)
-    rule = "loop" if report.parsed.in_loop else _block_around(raw, at)
+    rule = "loop"
+    if not report.parsed.in_loop:
+        rule = _block_around(raw, at)
     known = entries("skips")[rule]
-    where = f"the break (line {at.line})" if at is not None else "the break"
+    where = "the break"
+    if at is not None:
+        where = f"the break (line {at.line})"
     why = known.why.replace("{it}", where)
+    fix = known.fix
+    if cause.fix:
+        fix = f"{cause.fix} Or {known.fix[:1].lower()}{known.fix[1:]}"
     return Skip(
         function=skip.function,
         file=skip.file,
@@ -292,7 +317,7 @@ def _by_break(raw: Raw, codes: Codes, skip: Skip, report: Report, breaks: tuple[
         reason=f"{why[:1].upper()}{why[1:]}",
         break_index=report.site,
         rule=rule,
-        fix=f"{cause.fix} Or {known.fix[:1].lower()}{known.fix[1:]}" if cause.fix else known.fix,
+        fix=fix,
     )
 
 
@@ -316,7 +341,7 @@ def _by_failure(raw: Raw, skip: Skip, measured: MetricsMeasured) -> Skip:
     suppressed = any((left.file, left.name, left.rule) == (skip.file, skip.function, "failed") for left in raw.left)
     if raw.environment.get("ctrace"):
         rule = "failed" if suppressed else "raised"
-    else:
+    else:  # torch alone does not log what it left in eager
         rule = {True: "failed", False: "thrown", None: "unclear"}[measured.suppresses]
     first = (measured.fail_reason or "").strip().partition("\n")
     reason = " ".join(f"{first[0]} {first[2]}".split()) or "torch logs no reason"
@@ -354,7 +379,9 @@ def _left_alone(raw: Raw, codes: Codes, busy: Container[Key], failure: Failure |
         if left.rule == _GENERATOR and running is not None and key not in running:
             continue  # Python runs it because its caller has nothing to compile, either
         was_asked_for = left.rule in _HARMLESS and codes.is_root(key, codes.keys(left.stack[:-1]))
-        hidden = _HIDDEN.get(left.rule) if key in busy else None
+        hidden = None
+        if key in busy:
+            hidden = _HIDDEN.get(left.rule)
         if left.rule in _ALWAYS or was_asked_for or hidden:
             rule = hidden or left.rule
             if rule == _EMPTY and key in busy:

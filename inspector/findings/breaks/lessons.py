@@ -134,16 +134,27 @@ def lesson(name: str) -> Lesson:
         TargetError: neither ctrace nor the installed torch knows it.
     """
     match = _GB.fullmatch(name.strip())
-    key = f"GB{int(match[1]):04}" if match else name.strip().lower().replace(" ", "_")
+    if match:
+        key = f"GB{int(match[1]):04}"
+    else:
+        key = name.strip().lower().replace(" ", "_")
     breaks, skips = entries("breaks"), entries("skips")
     entry = breaks.get(key) or skips.get(key)
-    torch = registered(key) if match else None
-    life = lifetime(key) if match else None
+    if match:
+        torch = registered(key)
+        life = lifetime(key)
+    else:
+        torch = None
+        life = None
     if entry is None and torch is None and life is None:
         raise _unknown(name, key)
-    general = entry.about("").calling("warning") if entry else None
+    general = None
+    if entry:
+        general = entry.about("").calling("warning")
     cases = {case.partition("/")[2]: each.about("") for case, each in breaks.items() if case.startswith(f"{key}/")}
-    why_not = unadvised(key) if match and entry is None else None
+    why_not = None
+    if match and entry is None:
+        why_not = unadvised(key)
     return Lesson(key, general, cases, torch, why_not, _installed(), life)
 
 
@@ -159,7 +170,10 @@ def _unknown(name: str, key: str) -> TargetError:
     known = [each for each in (*entries("breaks"), *entries("skips")) if "/" not in each]
     near = difflib.get_close_matches(key, [*known, *registered_ids(), *known_ids()], 1)
     situations = ", ".join(sorted(each for each in known if not each.startswith("GB")))
-    todo = f"did you mean {near[0]}?" if near else f"name a gb id such as GB0170, or one of: {situations}"
+    if near:
+        todo = f"did you mean {near[0]}?"
+    else:
+        todo = f"name a gb id such as GB0170, or one of: {situations}"
     return TargetError(f"{name}: no such kind of graph break", todo)
 
 
@@ -198,5 +212,8 @@ def _unknown_cause(name: str, key: str, known: tuple[str, ...]) -> TargetError:
     cases = [each for each in known if key and each.partition("/")[2] == key]
     near = cases or difflib.get_close_matches(key, known, 1)
     kinds = ", ".join(sorted(each for each in known if "/" not in each))
-    todo = f"did you mean {' or '.join(near)}?" if near else f"name one of: {kinds}"
+    if near:
+        todo = f"did you mean {' or '.join(near)}?"
+    else:
+        todo = f"name one of: {kinds}"
     return TargetError(f"{name}: no such cause of a recompilation", todo)

@@ -271,7 +271,9 @@ _ITEM = re.compile(r"(?P<no>not )?set\.__contains__\((?P<set>.+), (?P<item>[^,]+
 
 def _container(text: str, now: str | None) -> Cause | None:
     if match := _EMPTY.match(text):
-        length = now if now and now.isdecimal() else "1 or more"
+        length = "1 or more"
+        if now and now.isdecimal():
+            length = now
         return Cause(CauseKind.LENGTH, f"len({user_name(match['container'])})", "0", length)
     if match := _KEY_AT.match(text):
         return Cause(CauseKind.KEY_ORDER, user_name(match["dict"]), user_name(match["was"]), now)
@@ -382,7 +384,10 @@ def _compared(kind: CauseKind, text: str, now: str | None) -> Cause:
         sign = "==" if match["op"] == "==" else "is"
         subject = f"{user_name(match['subject'])} {sign} {user_name(match['was'])}"
         return Cause(kind, subject, str(apart), str(not apart))
-    was = user_name(match["was"]) if kind in (CauseKind.DUCK_SHAPE, CauseKind.RANGE) else match["was"]
+    if kind in (CauseKind.DUCK_SHAPE, CauseKind.RANGE):
+        was = user_name(match["was"])
+    else:
+        was = match["was"]
     if kind is CauseKind.RANGE:
         was = _RANGE_WORDS[match["op"]].format(was)
     if kind is CauseKind.NONE:
@@ -513,7 +518,9 @@ def is_later_layer(raw: Raw, compile_id: str) -> bool:
 
 def _module(raw: Raw, compile_id: str) -> str | None:
     placed = raw.guard_places.get(compile_id)
-    return placed.of_object if placed else None
+    if not placed:
+        return None
+    return placed.of_object
 
 
 def _is_of_module(cause: Cause, receiver: str) -> bool:

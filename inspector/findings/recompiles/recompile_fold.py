@@ -73,7 +73,9 @@ def _without_spaces(condition: str) -> str:
 
 
 def _is_outside(condition: FixedSize, value: str | None) -> bool:
-    number = int(value) if value and re.fullmatch(r"-?\d+", value) else None
+    number = None
+    if value and re.fullmatch(r"-?\d+", value):
+        number = int(value)
     if number is None:
         return False
     return (condition.low is not None and number < condition.low) or (
@@ -86,11 +88,15 @@ def placed(cause: Cause, guard: UnmetGuard, fixed: FixedSize | None, place: Func
     if cause.kind is CauseKind.BREAK_RESULT and place.resumes_at:
         return replace(cause, line=place.resumes_at, file=place.file)
     # Torch creates the guards of a tensor at its first use; that line did not specialize on the property.
-    by_use = None if cause.kind in TENSOR_CAUSES else user_frame(guard.stack, raw.prefixes)
+    by_use = None
+    if cause.kind not in TENSOR_CAUSES:
+        by_use = user_frame(guard.stack, raw.prefixes)
     if by_use is not None:
         torch, text = str(raw.environment.get("torch", "")), raw.listings.get(by_use.file, "")
         by_use = first_computed(cause, by_use, torch, text)
-    frame = by_use or (fixed.frame if fixed else None)
+    frame = by_use
+    if frame is None and fixed is not None:
+        frame = fixed.frame
     if frame is None:
         return cause
     return replace(cause, line=frame.line, file=frame.file)
@@ -206,11 +212,16 @@ def _recompile(raw: Raw, compile_id: str) -> Recompile:
     place = place_of(raw, compile_id)
     ours, reasons = raw.unmet.get(compile_id), raw.reasons.get(compile_id, ())
     failed = _with_frame_id(compile_id, ours or failed_of(compile_id, reasons, raw.files.values()))
-    nearest = _nearest(raw, failed) if failed else None
+    nearest = None
+    if failed:
+        nearest = _nearest(raw, failed)
     causes = _causes(raw, compile_id, place, failed, nearest)
-    nearest_id = nearest.id if nearest else None
+    nearest_id = None
+    if nearest:
+        nearest_id = nearest.id
     shared = shared_by(raw, compile_id, causes, nearest_id)
-    causes = tuple(_of_shared(cause, shared) for cause in causes) if shared else causes
+    if shared:
+        causes = tuple(_of_shared(cause, shared) for cause in causes)
     why = why_expected(causes)
     found = Recompile(
         compilation=compile_id,
@@ -234,7 +245,9 @@ def _recompile(raw: Raw, compile_id: str) -> Recompile:
 
 def _of_shared(cause: Cause, shared: str) -> Cause:
     """Say that nothing changed over time: advice for what changes from call to call does not apply."""
-    uses = "several calls" if shared == OBJECTS else shared
+    uses = "several calls"
+    if shared != OBJECTS:
+        uses = shared
     reason = f"The same code serves {uses}, which differ in {cause.subject}: torch compiles it once for each of them."
     return replace(cause, reason=reason, fix="", expected="", advice=Advice())
 
@@ -276,11 +289,15 @@ def _distance(raw: Raw, entry: EntryHeld, entries: Sequence[EntryHeld]) -> tuple
     """
     stand = {cause_key(guard): cause_of(guard) for guard in entry.unmet}
     unseen = [cause.subject for cause in stand.values() if _replaces_a_whole(cause)]
-    inside = max(_number_inside(unseen, each) for each in entries) if unseen else 0
+    inside = 0
+    if unseen:
+        inside = max(_number_inside(unseen, each) for each in entries)
     number = len(stand) - len(unseen) + max(len(unseen), inside)
     follow = {cause_key(UnmetGuard(text)) for text in entry.following}
     other = any(cause.kind is not CauseKind.DISPATCH_KEYS for cause in stand.values())
-    order = -max(map(check_order, entry.unmet)) if entry.number == 1 else 0
+    order = 0
+    if entry.number == 1:
+        order = -max(map(check_order, entry.unmet))
     special = sum(cause.kind is CauseKind.ZERO_ONE and cause.was in ("0", "1") for cause in map(cause_of, entry.unmet))
     if _is_superseded(raw, entry, entries):
         number += len(entries)
@@ -318,7 +335,9 @@ def _open_values(raw: Raw, compile_id: str) -> int:
     """Count the dynamic sizes and numbers of an entry."""
     sizes = dynamic_sizes(raw, compile_id).values()
     seen = raw.shapes.get(compile_id)
-    numbers = sum(number.dim.expression == number.dim.symbol for number in seen.numbers) if seen else 0
+    numbers = 0
+    if seen:
+        numbers = sum(number.dim.expression == number.dim.symbol for number in seen.numbers)
     return sum(size is None for each in sizes for size in each) + numbers
 
 
@@ -333,7 +352,9 @@ def _causes(
 
 def _gone(failed: GuardsFailed | None) -> list[Cause]:
     """Return causes for entries that torch discarded."""
-    guards = [UnmetGuard(entry.invalid) for entry in (failed.entries if failed else ()) if entry.invalid]
+    if failed is None:
+        return []
+    guards = [UnmetGuard(entry.invalid) for entry in failed.entries if entry.invalid]
     return [_advised(cause_of(guard), CauseFacts.of(cause_of(guard), guard)) for guard in guards]
 
 
@@ -343,7 +364,9 @@ def _cause(
     named = _named(raw, compile_id, place, cause_of(guard, failed.closure))
     fixed = fixing(raw, nearest.id, compile_id, named, guard)
     by_branch = named.kind is CauseKind.SIZE and fixed is not None and fixed.kind is ConditionKind.CONDITION
-    cause = placed(replace(named, kind=CauseKind.RANGE) if by_branch else named, guard, fixed, place, raw)
+    if by_branch:
+        named = replace(named, kind=CauseKind.RANGE)
+    cause = placed(named, guard, fixed, place, raw)
     cause = replace(cause, is_open=_is_open(raw, compile_id, cause, guard))
     facts = _facts(raw, compile_id, nearest, cause, guard, fixed)
     facts = replace(facts, is_keywords=_is_keywords(raw, place, cause), is_new_key=_is_new_key(raw, place, cause))
@@ -415,15 +438,18 @@ def _fixed_by(fixed: FixedSize | None) -> str:
 
 def _is_weight(raw: Raw, compile_id: str, guard: UnmetGuard) -> bool:
     seen, name = raw.shapes.get(compile_id), tensor_of(guard.text)
-    return any(each.source == name and each.role != "input" for each in (seen.tensors if seen else ()))
+    if seen is None:
+        return False
+    return any(each.source == name and each.role != "input" for each in seen.tensors)
 
 
 def _named(raw: Raw, compile_id: str, place: FunctionPlace, cause: Cause) -> Cause:
     """Rename arguments of torch's wrappers as in the wrapped function, and `self` in optimizer code to `optimizer`."""
     made = raw.guard_places.get(f"{compile_id.rpartition('/')[0]}/0") or raw.guard_places.get(compile_id)
     name = argument_name(cause.subject, made.arguments if made else ())
-    in_optimizer = "/torch/optim/" in place.file.replace("\\", "/")
-    return replace(cause, subject=optimizer_name(name) if in_optimizer else name)
+    if "/torch/optim/" in place.file.replace("\\", "/"):
+        name = optimizer_name(name)
+    return replace(cause, subject=name)
 
 
 def _folded(causes: tuple[Cause, ...], unlisted: int) -> tuple[Cause, ...]:
@@ -432,8 +458,13 @@ def _folded(causes: tuple[Cause, ...], unlisted: int) -> tuple[Cause, ...]:
     largest = max(alike.values(), key=len, default=[])
     folded = []
     for members in alike.values():
-        more = len(members) - _ALIKE + (unlisted if members is largest else 0)
-        folded += members if more <= 0 else [replace(members[0], others=more + _ALIKE - 1)]
+        more = len(members) - _ALIKE
+        if members is largest:  # the record names the first failed guards, and only counts the rest
+            more += unlisted
+        if more <= 0:
+            folded += members
+        else:
+            folded.append(replace(members[0], others=more + _ALIKE - 1))
     return tuple(folded)
 
 
@@ -479,7 +510,9 @@ Sizes = tuple[int | None, ...]
 def dynamic_sizes(raw: Raw, compile_id: str) -> dict[str, Sizes]:
     """Return the sizes of each tensor that a compilation guards, by source."""
     printed = raw.guards.get(compile_id)
-    found = _CHECKED.finditer(text_of(printed.text)) if printed else ()
+    if not printed:
+        return {}
+    found = _CHECKED.finditer(text_of(printed.text))
     return {match["source"]: tuple(map(_size, match["sizes"].split(","))) for match in found if match["sizes"].strip()}
 
 
@@ -508,10 +541,15 @@ def failed_of(compile_id: str, reasons: Iterable[str], files: Iterable[str]) -> 
     found = [match for reason in reasons if (match := _REASON.match(reason))]
     if not found:
         return None
-    nearest = found[0] if len(found) == 1 else min(found, key=lambda match: _rank_of_guard(match["guard"]))
+    if len(found) == 1:
+        nearest = found[0]
+    else:
+        nearest = min(found, key=lambda match: _rank_of_guard(match["guard"]))
     code, _, comment = nearest["guard"].partition("  # ")
     frame, hint = read_comment(comment)
-    guard = UnmetGuard(code.strip(), stack=(completed(frame, files),) if frame else (), hint=hint)
+    guard = UnmetGuard(code.strip(), hint=hint)
+    if frame:
+        guard = replace(guard, stack=(completed(frame, files),))
     return GuardsFailed((EntryHeld(nearest["entry"], (guard,), number=1),), id=compile_id)
 
 

@@ -92,7 +92,7 @@ def prospect(session: Session, members: Sequence[tuple[Recompile, Cause]]) -> Pr
     of_module = kind in _OF_MODULES and "." in members[0][1].subject
     if of_module and (shared := _sharing(session, recompiles)):
         return Prospect(Outlook.FINITE, f"one graph for each of the {shared} modules that share this code")
-    if len(members) < 2:
+    if len(members) < 2:  # one change is no rate
         return Prospect(Outlook.UNKNOWN, f"each new value recompiles{_later(session)}")
     return Prospect(Outlook.DIVERGES, _when_full(session, recompiles))
 
@@ -125,6 +125,7 @@ def _sharing(session: Session, recompiles: list[Recompile]) -> int:
     if any(each.refused for each in session.limit.functions if each.frame == frame):
         return 0
     entries = [each.of_object for each in session.compilations if each.frame == frame and each.fail_type is None]
+    # A module with two entries recompiles for another reason, too.
     if None not in entries and len(set(entries)) == len(entries):
         return len(entries)
     return 0
@@ -144,7 +145,7 @@ def _when_full(session: Session, recompiles: list[Recompile]) -> str:
 def _limit_at(session: Session, recompiles: list[Recompile], use: CacheUse) -> str:
     left = use.of - use.used
     call = _last_call(session, recompiles)
-    if call is not None:
+    if call is not None:  # the next call after the last free entry
         return f"at this rate call {call + left + 1} hits the limit of {use.of}"
     if left:
         return f"{left} more fit before the limit of {use.of}"
@@ -158,14 +159,18 @@ def _last_call(session: Session, recompiles: list[Recompile]) -> int | None:
     for scenario in session.scenarios:
         begins[scenario.name] = first
         first += scenario.calls
+    # Scenarios run one after the other: a user counts their calls through.
     calls = [
         begins[each.scenario] + each.call + 1
         for each in recompiles
         if each.scenario is not None and each.call is not None and each.scenario in begins
     ]
+    # Two in a row are the least from which a rate can be read.
     last = calls[-2:]
     in_a_row = len(calls) == len(recompiles) and len(last) == 2 and last[1] == last[0] + 1
-    return last[1] if in_a_row else None
+    if not in_a_row:
+        return None
+    return last[1]
 
 
 _REASON = re.compile(r"\s*\S+/(?P<entry>\d+): (?P<guard>.*?)(?:\s{2,}#.*)?", re.DOTALL)
@@ -253,6 +258,7 @@ def _code(recompile: Recompile) -> str:
 
 def _group(members: _Members, session: Session) -> RecompileGroup:
     recompile, first = members[0]
+    # The line and the advice may come from different changes: torch knows the line only where a guard has a stack.
     placed = next((cause for _, cause in members if cause.line is not None), first)
     told = telling([cause for _, cause in members])
     values = [value for _, cause in members for value in (cause.was, cause.now) if value is not None]
@@ -276,7 +282,9 @@ def _group(members: _Members, session: Session) -> RecompileGroup:
 
 def _seconds(session: Session, ids: dict[str, Recompile]) -> float | None:
     times = [each.seconds for each in session.compilations if each.id in ids and each.seconds is not None]
-    return sum(times) if times else None
+    if not times:
+        return None
+    return sum(times)
 
 
 class CacheEntry(Struct, frozen=True):

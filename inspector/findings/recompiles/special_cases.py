@@ -86,9 +86,13 @@ def cause_key(guard: UnmetGuard) -> tuple[str | None, ...]:
     """
     cause = cause_of(guard)
     facts = CauseFacts.of(cause, guard)
-    values = (case_of(facts),) if cause.kind in _MANY_VALUES else (cause.was, cause.now)
-    by_name = cause.kind not in TENSOR_CAUSES | _OF_MODES
-    return cause.kind, *values, cause.subject.rpartition(".")[2] if by_name else None
+    values: tuple[str | None, ...] = (cause.was, cause.now)
+    if cause.kind in _MANY_VALUES:
+        values = (case_of(facts),)
+    name = None
+    if cause.kind not in TENSOR_CAUSES | _OF_MODES:
+        name = cause.subject.rpartition(".")[2]
+    return cause.kind, *values, name
 
 
 def _plain(_facts: CauseFacts) -> str:
@@ -98,7 +102,7 @@ def _plain(_facts: CauseFacts) -> str:
 def _size(facts: CauseFacts) -> str:
     if facts.subject.endswith(".dim()"):
         return "rank"
-    if facts.is_open:
+    if facts.is_open:  # it becomes dynamic by itself, whatever else applies
         return ""
     if _is_weight(facts):
         return "parameter"
@@ -185,6 +189,7 @@ def _attribute(facts: CauseFacts) -> str:
     if _holder(facts) == "optimizer":
         return "optimizer"
     case = _value(facts)
+    # Torch treats integers of modules and of other objects by different settings, so the advice differs.
     if case in ("int", "float") and _holder(facts) == "object" and facts.is_fixed:
         return "fixed"
     if case == "int" and _holder(facts) == "object":
@@ -198,6 +203,7 @@ def _argument(facts: CauseFacts) -> str:
     if facts.subject.startswith(POSITION):
         return "iterator"
     case = _value(facts)
+    # What the user listed as static has decided before the code could.
     if facts.is_listed_static and case == "int":
         return "listed_static"
     if facts.is_fixed and case in ("int", "float"):
@@ -215,7 +221,7 @@ def _closure(facts: CauseFacts) -> str:
 def _value(facts: CauseFacts) -> str:
     """Return the type of a specialized value; flags and strings from globals and closures have no special case."""
     case = literal_type(facts.was)
-    if case == "NoneType":
+    if case == "NoneType":  # what it was says nothing about what comes instead
         return ""
     if case in ("bool", "str") and facts.kind in (CauseKind.GLOBAL_VALUE, CauseKind.CLOSURE_VALUE):
         return ""
@@ -232,7 +238,9 @@ def _length(facts: CauseFacts) -> str:
         return "module"
     if _holder(facts) == "optimizer":
         return "optimizer"
-    return "held" if "." in inner else ""
+    if "." in inner:
+        return "held"
+    return ""
 
 
 def _key_order(facts: CauseFacts) -> str:
@@ -263,6 +271,7 @@ def _type(facts: CauseFacts) -> str:
         return "module"
     if "Tensor" not in names:
         return ""
+    # From here on, a tensor and something else: a parameter, a value that is no tensor, or a subclass.
     if "Parameter" in names:
         return "parameter"
     if names & _NO_TENSORS:
@@ -277,7 +286,7 @@ _NO_TENSORS = _NUMBERS | {"complex", "str", "list", "tuple", "dict", "ndarray"}
 
 
 def _identity(facts: CauseFacts) -> str:
-    if "__code__" in facts.subject or "__code__" in facts.guard:
+    if "__code__" in facts.subject or "__code__" in facts.guard:  # a function that is made again in each call
         return "function"
     if "<class 'torch.Tensor'>" in facts.guard or "type=tensor(" in facts.guard:  # 2.13, 2.11
         return "tensor"

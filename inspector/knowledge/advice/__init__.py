@@ -105,8 +105,12 @@ class AdviceEntry(Struct, frozen=True):
 
     def about(self, expression: str, place: str = "") -> "AdviceEntry":
         """Insert an expression into `why` and `fix`, and where it stands if that is not the line that is shown."""
-        named = f"`{expression}`" if expression else self.it
-        named = f"{named} in {place}" if place else named
+        if expression:
+            named = f"`{expression}`"
+        else:
+            named = self.it
+        if place:
+            named = f"{named} in {place}"
         why, fix = (text.replace("{it}", named) for text in (self.why, self.fix))
         return replace(self, why=why[:1].upper() + why[1:], fix=fix[:1].upper() + fix[1:])
 

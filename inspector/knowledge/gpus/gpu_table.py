@@ -110,7 +110,10 @@ def found(name: str, table: Mapping[str, Listed]) -> Listed:
     if same and _bare(name):
         return same[-1]
     nearest = _nearest_name(name, table)
-    todo = f"did you mean {nearest}?" if nearest else f"there are: {', '.join(table)}; ctrace targets lists them"
+    if nearest:
+        todo = f"did you mean {nearest}?"
+    else:
+        todo = f"there are: {', '.join(table)}; ctrace targets lists them"
     raise TargetError(f"--target {shown(name)}: there is no such GPU" if name else "--target names no GPU", todo)
 
 
@@ -155,7 +158,9 @@ def _ours() -> dict[str, TargetGpu]:
 def _built(file: Path, below: Mapping[str, TargetGpu], *, ours: bool = False) -> dict[str, TargetGpu]:
     """Build the GPUs of a file, whose entries may extend each other and the entries in `below`."""
     entries = entries_of(file, ours=ours)
-    source = "" if ours else f"your {file.name}"
+    source = ""
+    if not ours:
+        source = f"your {file.name}"
     facts = {name: check_facts(entry, _where(file, name), source) for name, entry in entries.items()}
     return {name: build_gpu(name, _extended(name, facts, below, file, ()), _where(file, name)) for name in facts}
 
@@ -298,7 +303,9 @@ def _capabilities() -> dict[str, dict[str, int]]:
 
 
 def _by_capability(capability: tuple[int, int] | None) -> Mapping[str, int]:
-    known = {} if capability is None else _capabilities().get(f"{capability[0]}.{capability[1]}", {})
+    known = {}
+    if capability is not None:
+        known = _capabilities().get(f"{capability[0]}.{capability[1]}", {})
     return {**known, **_OF_ALL}
 
 
@@ -352,8 +359,13 @@ def _rates(key: str, value: object, where: str) -> dict[str, float]:
 
 
 def _capability(value: object, where: str) -> tuple[int, int]:
-    text = ".".join(map(str, value[:3])) if isinstance(value, list | tuple) else str(value)
-    found = _CAPABILITY.fullmatch(text) if not isinstance(value, bool) else None
+    if isinstance(value, list | tuple):
+        text = ".".join(map(str, value[:3]))
+    else:
+        text = str(value)
+    found = None
+    if not isinstance(value, bool):
+        found = _CAPABILITY.fullmatch(text)
     if found is None or not 5 <= int(found[1]) <= 99:
         what = f"{where}: capability is {shown(value)}"
         raise TargetError(what, 'write the compute capability as "9.0"')

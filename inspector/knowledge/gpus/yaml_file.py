@@ -92,7 +92,10 @@ def _parsed(text: str, file: Path, *, ours: bool) -> Any:
     import yaml  # slow to import, and only needed to read a table
 
     # The C loader is thirty times as fast, but deeply nested files crash the process.
-    kind: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader) if ours else yaml.SafeLoader
+    if ours:
+        kind: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    else:
+        kind = yaml.SafeLoader
     try:
         loader = kind(text)
         root = loader.get_single_node()
@@ -101,7 +104,9 @@ def _parsed(text: str, file: Path, *, ours: bool) -> Any:
             return None
         return loader.construct_document(root)
     except yaml.MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark is not None else ""
+        line = ""
+        if error.problem_mark is not None:
+            line = f":{error.problem_mark.line + 1}"
         raise TargetError(f"{file}{line}: {shown(error.problem)}", "correct the YAML there") from None
     except (
         yaml.YAMLError,
@@ -139,7 +144,9 @@ def _tables(root: Any) -> Iterable[Any]:
 
 def _name(key: object, file: Path) -> str:
     """Check the name of an entry."""
-    name = canonical(str(key)) if isinstance(key, str | int) and not isinstance(key, bool) else ""
+    name = ""
+    if isinstance(key, str | int) and not isinstance(key, bool):
+        name = canonical(str(key))
     if not is_name(name):
         raise TargetError(f"{file}: {shown(key)} is not a valid GPU name", NAMES)
     return name

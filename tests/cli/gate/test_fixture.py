@@ -89,6 +89,14 @@ def test_the_lock_decides_without_numbers(tmp_path: Path, shown: Callable[[Sessi
     assert "ctrace.lock has no entry for this check" in _failure(checks, name="other").replace("\n", " ")
 
 
+def test_no_two_checks_share_an_entry_of_the_lock(tmp_path: Path, shown: Callable[[Session], None]) -> None:
+    checks, _ = _checks(tmp_path, update=True)
+    for name in (None, "2"):
+        checks.check(NET, name=name)
+    assert "a check named 2" in _failure(checks), "the second one without a name is #2, too"
+    assert _written(tmp_path, HEALTHY, shown, "#2", None, None) == {f"{NODE}##2", NODE, f"{NODE}#2"}
+
+
 def test_worse_than_the_lock_says_how_to_keep_it(tmp_path: Path, shown: Callable[[Session], None]) -> None:
     _written(tmp_path, HEALTHY, shown, None)
     shown(PARTIAL)

@@ -186,11 +186,14 @@ def test_what_helps(before: Counts, after: Counts, helps: bool) -> None:
 def test_what_needs_no_change_is_left_out_beside_what_does(monkeypatch: pytest.MonkeyPatch) -> None:
     def rule(scene: DiagnosisScene) -> Iterator[Candidate]:
         for number, cause in enumerate(scene.causes):
-            yield Candidate("Change this." if number else "Nothing to change there.", (cause.id,))
+            if number:
+                yield Candidate("Change this.", (cause.id,))
+            else:
+                yield Candidate("Leave this.", (cause.id,), is_no_change=True)
 
     monkeypatch.setattr(rules, "RULES", (rule,))
     assert [each.text for each in diagnose(printing(2)).advice] == ["Change this."]
-    assert [each.text for each in diagnose(printing(1)).advice] == ["Nothing to change there."]
+    assert [each.text for each in diagnose(printing(1)).advice] == ["Leave this."]
 
 
 def test_advice_without_a_place_begins_as_a_sentence() -> None:

@@ -111,6 +111,7 @@ class FirstCalls(Listener):
         if self._current is not None and self._current[1] != me:
             return  # another thread is in a graph, whose kernels are compared
         self._current = None
+        # A fork of the program would judge the same graphs again, and nobody reads its answer.
         if os.getpid() != self._process or id(graph) in self._seen:
             return
         self._seen.add(id(graph))
@@ -154,10 +155,12 @@ class ProgramComparison(Findings):
         ):
             when("torch._inductor.compile_fx", partial(self._patch, patches))
             self._program = ending_of(lambda: run_program(capture, preloaded))
+        # The process ends without Python's own cleaning up, which would flush what the program printed.
         for stream in (sys.stdout, sys.stderr):
             if stream is not None and not stream.closed:
                 stream.flush()
         name = capture.typed or capture.path or str(capture.module)
+        # A program that fails after it compiled something is still compared up to there.
         if not self._graphs:
             if self._program != ENDED_WELL:
                 raise TaskError(
@@ -169,7 +172,9 @@ class ProgramComparison(Findings):
             self._not_compared["the program", "no compiled graph was called"] = None
         self._kernels, self._runs = self._counting.kernels, self._counting.graphs
         self._not_compared |= self._counting.failed
-        fine = Judgement.UNDECIDED if self._stages.not_compared else Judgement.FINE
+        fine = Judgement.FINE
+        if self._stages.not_compared:  # what was left out may be wrong
+            fine = Judgement.UNDECIDED
         self._verdicts.append(Judgement.WRONG if self._stages.wrong else fine)
         return self._found()
 
@@ -186,6 +191,7 @@ class ProgramComparison(Findings):
         ) -> Any:
             import torch
 
+            # Inductor calls itself for subgraphs, and other tools pass an inner compiler or no graph: not Dynamo's.
             is_nested = getattr(self._is_compiling, "is_set", False)
             if is_nested or inner_compile is not inner or not isinstance(model_, torch.fx.GraphModule):
                 return original(model_, example_inputs_, inner_compile, config_patches, **others)
@@ -194,6 +200,7 @@ class ProgramComparison(Findings):
             def compile_it(graph: Any, inputs: Any, more: dict[str, Any]) -> Callable[..., Any]:
                 from torch._functorch import config as of_autograd
 
+                # A cached graph would come without the lowering that is watched.
                 with self._compiling_here(), of_autograd.patch(enable_autograd_cache=False):
                     found: Callable[..., Any] = original(graph, inputs, inner_compile, {**settings, **more}, **others)
                     return found
@@ -234,6 +241,7 @@ def run_to_run(promises: Promises, first: Digests, second: Digests) -> Promises:
 
 def row_alone(call: Call) -> Call | None:
     """Return a call with the first row of each tensor that has the size of the batch; None: there is no batch."""
+    # The batch is the first dimension of the first input that has one, as in nearly all models.
     rows = [each.shape[0] for each in tensors(call) if each.dim()]
     if not rows or rows[0] < 2:
         return None
@@ -262,6 +270,7 @@ def _checksum(value: Any) -> int:
         return zlib.crc32(repr(list(map(_checksum, value))).encode())
     if not isinstance(value, torch.Tensor):
         return zlib.crc32(repr(value).encode())
+    # The bits: equal numbers may still differ in the sign of zero, which a promise of equal results covers.
     flat = value.detach().cpu().contiguous().reshape(-1)
     if not flat.numel():
         return 0
@@ -301,9 +310,12 @@ class ErrorPath(Listener):
             if not isinstance(value, tuple | list):
                 error = distance(value, self._truth[node])
                 worst, at = max((worst, at), (error, node), key=lambda each: each[0])
+        # The path begins at the culprit; before it, float64 is only carried along.
         if number >= self._first and at is not None and not call.is_view:
             file, line, _ = place_of(at)
-            where = None if file is None else f"{file}:{line}"
+            where = None
+            if file is not None:
+                where = f"{file}:{line}"
             self.steps.append(PathStep(call.name, where, worst if worst <= LARGEST else None))
         self._is_done = number == len(graph.calls) - 1
 
@@ -328,7 +340,9 @@ def _answered(request: AccuracyRequest, preloaded: Preloaded) -> Accuracy | Draf
         seed()  # models draw their weights as they are made
         comparison = _Comparison(request, load(request.capture, preloaded))
         found = comparison.answered()
-        return comparison.drafted(found) if request.writes_programs else found
+        if request.writes_programs:
+            return comparison.drafted(found)
+        return found
     except Exception as error:
         if _NO_COMPILER in str(error):
             raise TargetError("no C++ compiler works, and kernels run here", "install g++, or set CXX") from error
@@ -434,10 +448,16 @@ class _Comparison(Findings):
 
         if not isinstance(self._model, torch.nn.Module):
             return
-        times = _COPIES if self._steps is None else max(_COPIES, copies(self._steps.optimizer))
+        if self._steps is None:
+            times = _COPIES
+        else:
+            times = max(_COPIES, copies(self._steps.optimizer))
         state = [*self._model.parameters(), *self._model.buffers()]
         size = sum(each.numel() * each.element_size() for each in state)
-        free = free_memory() if any(each.is_cuda for each in state) else memory()
+        if any(each.is_cuda for each in state):
+            free = free_memory()
+        else:
+            free = memory()
         if times * size > free:
             runs = " with optimizers and gradients" if self._steps is not None else ""
             what = f"the model's {_amount(size)} have to fit {times} times{runs} into {_amount(free)} of free memory"
@@ -570,7 +590,9 @@ class _Comparison(Findings):
 
 
 def _amount(size: int) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
+    if size >= 1e8:
+        return f"{size / 1e9:.1f} GB"
+    return f"{size / 1e6:.1f} MB"
 
 
 def settings_of(options: Options) -> dict[str, Any]:

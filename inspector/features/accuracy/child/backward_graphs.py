@@ -203,7 +203,10 @@ def _run_with_edges(module: Any, inputs: list[Any]) -> tuple[Any, list[_Edge]]:
                 args, kwargs = self.fetch_args_kwargs_from_env(n)
                 args, kwargs = fx.node.map_aggregate((args, kwargs), lambda value: alias(n, value))
                 result = getattr(self, n.op)(n.target, args, kwargs)
-                results = result if isinstance(result, tuple | list) else (result,)
+                if isinstance(result, tuple | list):
+                    results = result
+                else:
+                    results = (result,)
                 edges.extend(_Edge(n, each, is_result=True) for each in results if _requires_grad(each))
                 return result
 
@@ -277,7 +280,9 @@ def _error(backward: _Backward, settings: dict[str, Any]) -> float | None:
         made = iter(torch.autograd.grad(leaving, leaves, tangents, allow_unused=True))
     errors = [0.0]
     for at, eager in enumerate(runs.eager.of_inputs):
-        value = next(made) if forward.requires[at] else None
+        value = None
+        if forward.requires[at]:
+            value = next(made)
         if value is None or eager is None:
             continue
         if _differs(runs, at, eager, value) is not None:
@@ -326,7 +331,9 @@ def _results(graph: Any) -> list[Any]:
     """Return the nodes that a graph returns, with None where it returns none."""
     output = next(each for each in graph.nodes if each.op == "output")
     (found,) = output.args
-    return list(found) if isinstance(found, tuple | list) else [found]
+    if isinstance(found, tuple | list):
+        return list(found)
+    return [found]
 
 
 def _wrong_results(runs: _EagerRuns, results: list[Any], values: Values) -> list[ValueJudged]:
@@ -346,7 +353,9 @@ def _differs(runs: _EagerRuns, at: int, eager: Any, value: Any) -> ValueJudged |
     if not _is_tensor(value) or not same_kind(eager, value):
         return None
     found = judged_pair(eager, value, runs, at, lost=False)
-    return found if found.judgement is Judgement.WRONG else None
+    if found.judgement is not Judgement.WRONG:
+        return None
+    return found
 
 
 def _wrong_lines(runs: _EagerRuns, results: list[Any], backward: _Evaluated) -> list[WrongStage]:
@@ -408,7 +417,10 @@ def _candidates(
         one = _gradient(runs, at)
         alike = [each for each in nodes if one is not None and _is_alike(one, values.get(each))]
         differ = {each: judged for each in alike if (judged := _differs(runs, at, one, values[each])) is not None}
-        into = missing if len(differ) == len(alike) else others
+        if len(differ) == len(alike):
+            into = missing
+        else:
+            into = others
         leaving = [each for each in differ if into is missing or _leaves(each)]
         into += [(at, each, differ[each]) for each in reversed(leaving[-_MOST_TRIED:])]
     return [*missing, *others]
@@ -442,7 +454,9 @@ def _operation(node: Any) -> Any:
     file, line, _ = place_of(node)
     if stack:
         return stack[-1][0]
-    return None if file is None else (file, line)
+    if file is None:
+        return None
+    return (file, line)
 
 
 def _gradient(runs: _EagerRuns, at: int) -> Any:
@@ -486,7 +500,9 @@ def _compiled_node(result: Any) -> Any:
     from torch.utils import _pytree
 
     for each in _pytree.tree_leaves(result):
-        waiting = [each.grad_fn] if _requires_grad(each) else []
+        waiting = []
+        if _requires_grad(each):
+            waiting = [each.grad_fn]
         for _ in range(_DEEPEST):
             for node in waiting:
                 if node is not None and node.name().endswith(_NODE):

@@ -66,9 +66,13 @@ class NoisySums(Noisy):
         precision = precision_of(getattr(result, "dtype", None))
         if operation(func) not in _SUMS or precision is None or result.is_complex() or not args[0].numel():
             return result
-        roundoff = FLOAT64.roundoff if precision is FLOAT64 else FLOAT32.roundoff
+        if precision is FLOAT64:
+            roundoff = FLOAT64.roundoff
+        else:  # sums of 16-bit values accumulate in float32, in eager and in Inductor's kernels
+            roundoff = FLOAT32.roundoff
         import torch
 
+        # Each partial sum is rounded once: the errors add up like random steps of these sizes.
         size = rounding_of(operation(func), args, result) * roundoff
         generator = self._generator(result.device)
         noise = torch.randn(size.shape, generator=generator, dtype=size.dtype, device=size.device)
@@ -78,10 +82,13 @@ class NoisySums(Noisy):
 def rounding_of(name: str, args: Any, result: Any) -> Any:
     """Return the root of the sum of the squares of all partial sums, for each sum of a result."""
     terms = args[0].double()
-    dims = args[1] if len(args) > 1 and args[1] is not None else None
+    dims = None
+    if len(args) > 1 and args[1] is not None:
+        dims = args[1]
     if name == "cumsum":
         return terms.cumsum(dims).square().cumsum(dims).sqrt()
-    terms = terms if terms.dim() else terms.reshape(1)
+    if not terms.dim():
+        terms = terms.reshape(1)
     if dims is None or dims == []:
         dims = list(range(terms.dim()))
     reduced = sorted(each % terms.dim() for each in ([dims] if isinstance(dims, int) else dims))
@@ -124,11 +131,18 @@ class SizeLimit:
         import torch
 
         held = [each for each in values if isinstance(each, torch.Tensor) and not each.is_meta]
+        # Views of one storage are copied with it once.
         size = sum({each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in held}.values())
         if self._most is None and size < _SMALL:
             return ""
-        free = free_memory() if any(each.is_cuda for each in held) else memory()
-        most = free // _PART if self._most is None else self._most
+        if any(each.is_cuda for each in held):
+            free = free_memory()
+        else:
+            free = memory()
+        if self._most is None:
+            most = free // _PART
+        else:
+            most = self._most
         if size <= most:
             return ""
         limit = "a sixteenth of the free memory" if self._most is None else "--max-bytes"
@@ -212,6 +226,7 @@ class KernelJudge(Listener):
         import torch
 
         call = graph.calls[number]
+        # Judging calls the operators of the graph; nothing of it may become a part of the program's backward.
         with torch.no_grad():
             if not call.is_view:
                 self._judge(graph, number, names)
@@ -221,7 +236,7 @@ class KernelJudge(Listener):
         if number >= len(graph.calls):
             return
         if _has_open_results(graph, number - 1, names):
-            self._kept |= self._inputs
+            self._kept |= self._inputs  # the call that completes the value is judged from where the first one began
         reads = {**_written_variables(graph, number), **graph.calls[number].reads}
         self._exceeds = self._limit.exceeded_by([names[each] for each in {*reads.values()} if each in names])
         if self._exceeds:
@@ -234,13 +249,16 @@ class KernelJudge(Listener):
         import torch
 
         call = graph.calls[number]
+        # Numbers are arguments, too, and no buffer holds them.
         arguments = zip(_placeholders(graph), graph.inputs, self._arguments[id(graph)], strict=True)
         found: Values = {node: value for node, _, value in arguments if not isinstance(value, torch.Tensor)}
         written = {*call.writes, *call.writes.values()}
+        # A joined buffer is a part of a larger one: a write anywhere in that memory may have changed it.
         memory = {place for each in written if (place := _memory(names.get(each))) is not None}
         whole = {name for name in graph.joined if _memory(names.get(name)) not in memory}
         buffers = {each: name for each, name in graph.buffers.items() if name not in graph.joined or name in whole}
         inputs = dict(zip(_placeholders(graph), graph.inputs, strict=True))
+        # What the call does not write is read where it is; what it may have overwritten, from the copies made before.
         left = {name: value for name, value in (*self._kept.items(), *names.items()) if name not in written}
         known = {**left, **self._inputs}
         to = writes_of(graph.module.graph).to
@@ -264,6 +282,7 @@ class KernelJudge(Listener):
         known = self._known(graph, number, names)
         stored = stored_nodes(graph, number, names)
         writes = {node: writes_until(graph, number, node) for node in stored}
+        # A call without a value of the graph is only worth a remark if no later call adds to what it wrote.
         if stored:
             self._look_for_nonfinite(graph, call, known, {node: stored[node] for node in stored if not writes[node]})
         elif call.is_external and not _goes_on(graph, number) and not lacks_bias(call):
@@ -272,6 +291,7 @@ class KernelJudge(Listener):
         elif not call.is_external and not _has_open_results(graph, number, names):
             self._leave_out(graph, call.name, _UNKNOWN)
         late = dict(_late_readers(graph, number, number + 1))
+        # Where Inductor moved a read behind a write, the kernel has read the later value: judge it with both.
         in_time = {**known, **{base: self._before[base] for base in late if base in self._before}}
         too_late = {**known, **{base: names[each] for base in late if (each := _variable(graph, base)) in names}}
         for node, value in stored.items():
@@ -279,6 +299,8 @@ class KernelJudge(Listener):
             beside = {other: stored[other] for other in others if not writes[other] and other not in writes[node]}
             of = partial(judged_value, graph.module, node, value, writes=writes[node], is_strict=self.against_eager)
             try:
+                # Values that the same kernel stored are rounded to their dtype in memory. The kernel may have read them
+                # back or kept them in registers; one of the two is enough.
                 found = of({**in_time, **beside})
                 if found.judgement is Judgement.WRONG and beside:
                     found = of(in_time)
@@ -287,7 +309,9 @@ class KernelJudge(Listener):
                 self._leave_out(graph, f"{call.name}: {node.name}", str(error))
                 continue
             nodes = needed([node, *writes[node]], in_time)
-            reader = next((each for each in late.values() if each in nodes), None) if is_late else None
+            reader = None
+            if is_late:
+                reader = next((each for each in late.values() if each in nodes), None)
             buffer = StoredBuffer(
                 graph=graph,
                 call=call,
@@ -315,8 +339,11 @@ class KernelJudge(Listener):
         elif is_wrong and call.is_external and not _knows_inputs(stored.graph, call):
             self._leave_out(stored.graph, call.name, "it is not known which value of the graph each of its inputs is")
         elif is_wrong or (stored.is_other and self.against_eager):
+            # The copies are for taking the kernel apart later, and may be large.
             keeps = len(self.wrong) < MOST_LOCATED
-            nodes = needed([node, *stored.writes], stored.known) if keeps else []
+            nodes = []
+            if keeps:
+                nodes = needed([node, *stored.writes], stored.known)
             inputs = {each for one in nodes for each in one.all_input_nodes if each in stored.known}
             stored.known = {each: copied_value(stored.known[each]) for each in inputs}
             stored.value = copied_value(stored.value) if keeps else None
@@ -331,7 +358,7 @@ class KernelJudge(Listener):
         nodes = needed(made, known)
         read = {each for node in nodes for each in node.all_input_nodes if each in known}
         if any(has_nan(known[each]) for each in read):
-            return
+            return  # they came from before this kernel
         try:
             values = {
                 **{each: known[each] for each in read},
@@ -343,6 +370,7 @@ class KernelJudge(Listener):
             if node in values and _makes_nonfinite(node, values):
                 self.nonfinite = Nonfinite(graph, call, node, in_eager=True, step=self.step)
                 return
+        # No operation of eager makes them: then the kernel does, unless infinities went in.
         makes = any(has_nonfinite(known[each]) for each in read)
         if not makes and not any(has_nonfinite(values.get(each)) for each in nodes):
             self.nonfinite = Nonfinite(graph, call, made[0], in_eager=False, step=self.step)
@@ -381,15 +409,19 @@ def judged_value(
     if node.op == "placeholder" and not writes:  # a copy of an input with other strides
         same = node in known and same_kind(known[node], value) and _equal(known[node], value)
         return ValueJudged(Judgement.FINE if same else Judgement.WRONG, distance(known[node], value))
-    if not writes:
+    if not writes:  # the value of the node itself must be computed; what later nodes write to it starts from it
         known = {each: one for each, one in known.items() if each is not node}
     nodes = needed([node, *writes], known)
     in_eager = computed(module, nodes, known, WatchedArithmetic(), copied_value)
     eager = in_eager[node]
     is_several = isinstance(value, tuple | list) and isinstance(eager, tuple | list)
-    pairs = list(zip(eager, value, strict=False)) if is_several else [(eager, value)]
+    if is_several:
+        pairs = list(zip(eager, value, strict=False))
+    else:
+        pairs = [(eager, value)]
     chosen = {at: pair for at, pair in enumerate(pairs) if isinstance(pair[0], torch.Tensor) and pair[1] is not None}
     if not all(same_kind(one, other) for one, other in chosen.values()):
+        # Inductor may keep a value in another dtype, or padded, where only its own kernels read it.
         raise NotComputableError("the kernel stores it with another size or dtype")
     if all(_equal(one, other) for one, other in chosen.values()):
         return ValueJudged(Judgement.FINE)
@@ -400,7 +432,9 @@ def judged_value(
     runs = _Runs(module, nodes, known, node)
     worst = ValueJudged(Judgement.FINE)
     for index, (one, other) in chosen.items():
-        at = index if is_several else None
+        at = None
+        if is_several:
+            at = index
         found = judged_pair(one, other, runs, at, lost=is_strict and _has_short(nodes))
         worst = max(worst, found, key=lambda each: (_ORDER[each.judgement], each.is_other, each.ratio))
     return worst
@@ -437,7 +471,9 @@ class _Runs:
         """Return the value in float64."""
         if self._reference is None:
             self._reference = self._run(Float64(), widened)
-        return self._reference if at is None else self._reference[at]
+        if at is None:
+            return self._reference
+        return self._reference[at]
 
     def noisy(self, at: int | None) -> list[Any]:
         """Return values of eager runs that round at random."""
@@ -452,11 +488,20 @@ class _Runs:
             raise NotComputableError(str(error)) from error
 
 
-def judged_pair(eager: Any, value: Any, runs: Any, at: int | None, *, lost: bool) -> ValueJudged:
-    """Judge a value beside eager's; `runs` has the reference, and runs that round at random."""
+def judged_pair(eager: Any, value: Any, runs: Any, at: Any, *, lost: bool) -> ValueJudged:
+    """Judge a value beside eager's.
+
+    Args:
+        eager: The value of the eager call.
+        value: The one to judge.
+        runs: The same computation in float64 (`reference`), and with random rounding (`noisy`).
+        at: What these name the value by: the number of a result, a node, or nothing if there is only one.
+        lost: Whether a value that lost rounding to its dtype on the way counts as another one.
+    """
     if _equal(eager, value):
         return ValueJudged(Judgement.FINE)
     reference = runs.reference(at)
+    # Noisy runs cost several eager ones: they only have to confirm what looks wrong without them.
     found = judged(eager, value, reference, [])
     if found.judgement is Judgement.WRONG:
         found = judged(eager, value, reference, runs.noisy(at))
@@ -494,7 +539,7 @@ def _has_lost_rounding(eager: Any, value: Any) -> bool:
     """Whether a value differs from eager as it does without a rounding to 16 bits that eager makes."""
     if precision_of(eager.dtype) is None or not eager.numel():
         return False
-    if eager.element_size() == 2:
+    if eager.element_size() == 2:  # both are rounded: count how many values ended on another side
         return float((eager != value).float().mean()) > _FLIPPED
     one, other = eager.double(), value.double()
     size = float(one.nan_to_num().square().mean().sqrt())
@@ -515,12 +560,15 @@ def stored_nodes(graph: WatchedGraph, number: int, names: Mapping[str, Any]) -> 
         if variable not in names:
             continue
         own = (*by_name.get(name, ()), *(each for each in by_name.get(variable, ()) if each in call.origins))
-        copied = [graph.copies[name]] if name in graph.copies else []
+        copied = []
+        if name in graph.copies:
+            copied = [graph.copies[name]]
         nodes = [each for each in (*own, *copied) if _fits(each, names[variable])]
-        if nodes:
+        if nodes:  # of several nodes with one buffer, the last one: it was written over the others
             found[nodes[-1]] = names[variable]
         elif [name] == _results_of(call) and name not in graph.buffers.values() and not lacks_bias(call):
             found[call.node] = names[variable]
+    # Inputs and buffers that the graph writes to hold the value after the last write.
     found |= {
         base: names[variable]
         for base, variable in _written_memory(graph, number)
@@ -548,7 +596,9 @@ def _results_of(call: WatchedCall) -> list[str]:
         return []
     schema = getattr(call.node.target, "_schema", None)
     own = [name for name, variable in call.writes.items() if name == variable]
-    return own if own or (schema is not None and not schema.returns) else list(call.writes)
+    if own or (schema is not None and not schema.returns):
+        return own
+    return list(call.writes)
 
 
 def lacks_bias(call: WatchedCall) -> bool:
@@ -630,7 +680,9 @@ def _memory(value: Any) -> int | None:
     """Return the address of a tensor's memory."""
     import torch
 
-    return value.untyped_storage().data_ptr() if isinstance(value, torch.Tensor) else None
+    if not isinstance(value, torch.Tensor):
+        return None
+    return value.untyped_storage().data_ptr()
 
 
 def _placeholders(graph: WatchedGraph) -> list[Any]:
@@ -665,7 +717,9 @@ def copied_value(value: Any) -> Any:
 
     if isinstance(value, torch.Tensor):
         return with_memory(value)
-    return tuple(map(copied_value, value)) if isinstance(value, tuple | list) else value
+    if isinstance(value, tuple | list):
+        return tuple(map(copied_value, value))
+    return value
 
 
 def widened(value: Any) -> Any:
@@ -683,13 +737,21 @@ def distance(one: Any, other: Any) -> float:
     """Return the largest difference of two tensors; infinite if NaN or infinities are in other places."""
     import torch
 
-    if not one.numel() or one.shape != other.shape:
-        return 0.0 if one.shape == other.shape else math.inf
-    wide = torch.complex128 if one.is_complex() or other.is_complex() else torch.float64
+    if one.shape != other.shape:
+        return math.inf
+    if not one.numel():
+        return 0.0
+    if one.is_complex() or other.is_complex():
+        wide = torch.complex128
+    else:
+        wide = torch.float64
     one, other = one.to(wide), other.to(wide)
     off = (one - other).abs()
+    # Equal infinities and two NaNs agree, although their difference is NaN.
     off = torch.where((one == other) | (one.isnan() & other.isnan()), 0.0, off)
-    return math.inf if bool((~off.isfinite()).any()) else float(off.max())
+    if bool((~off.isfinite()).any()):
+        return math.inf
+    return float(off.max())
 
 
 def has_nonfinite(value: Any) -> bool:

@@ -156,12 +156,24 @@ def _program(
     if sum(map(len, written)) > _MOST_BYTES:
         raise NotWritableError("the inputs are too long")
     packs = any("zlib." in each for each in written)
-    imports = ["base64", "math", "zlib"] if packs else ["math"]
-    seed = ["torch.manual_seed(0)"] if any("rand" in each for each in written) else []
+    if packs:
+        imports = ["base64", "math", "zlib"]
+    else:
+        imports = ["math"]
+    seed = []
+    if any("rand" in each for each in written):
+        seed = ["torch.manual_seed(0)"]
     wide = "".join(f", {each}=torch.float64" for each in dtypes)
-    comparison = _COMPARISON.replace(_IN_FORWARD, _OF_GRADIENTS) if of_gradients else _COMPARISON
-    set_first = [*settings, ""] if settings else []
-    apart = ["", ""] if of_gradients else []
+    if of_gradients:
+        comparison = _COMPARISON.replace(_IN_FORWARD, _OF_GRADIENTS)
+    else:
+        comparison = _COMPARISON
+    set_first = []
+    if settings:
+        set_first = [*settings, ""]
+    apart = []
+    if of_gradients:
+        apart = ["", ""]
     return "\n".join(
         [
             *(f"import {each}" for each in imports),
@@ -204,7 +216,9 @@ def stage_drafts(found: DynamoGraph, made: WrongStage, settings: Sequence[str]) 
 
     Keeping(found.module).run(*copied_inputs(found.inputs))
     computing = [each for each in found.module.graph.nodes if each.op not in ("placeholder", "output", "get_attr")]
-    line = place_of(made.node)[:2] if made.node is not None else None
+    line = None
+    if made.node is not None:
+        line = place_of(made.node)[:2]
     of_gradients = made.stage == "backward"
     for what, nodes in (
         ("the operations of the line", [each for each in computing if place_of(each)[:2] == line]),
@@ -282,7 +296,9 @@ def _path(name: str, value: Any) -> str:
 def _eps_of(value: Any) -> float:
     import torch
 
-    return torch.finfo(value.dtype).eps if value.dtype.is_floating_point else 0.0
+    if not value.dtype.is_floating_point:
+        return 0.0
+    return torch.finfo(value.dtype).eps
 
 
 def _eps(outputs: list[Any]) -> float:
@@ -322,15 +338,13 @@ class _Writer:
 
         if isinstance(value, fx.Node):
             return self._value(self._constants[value]) if value in self._constants else value.name
-        if isinstance(value, torch.dtype):
+        if isinstance(value, torch.dtype) and value.is_floating_point:
             name = str(value).removeprefix("torch.")
-            if value.is_floating_point:
-                self.dtypes[name] = None
-                return name
-            return str(value)
+            self.dtypes[name] = None
+            return name
         if isinstance(value, torch.device):
             return f"torch.device({str(value)!r})"
-        if isinstance(value, torch.memory_format | torch.layout):
+        if isinstance(value, torch.dtype | torch.memory_format | torch.layout):
             return str(value)
         if isinstance(value, float) and not math.isfinite(value):
             return f"float({str(value)!r})"
@@ -338,7 +352,8 @@ class _Writer:
             return str(int(value))
         if isinstance(value, list | tuple):
             inner = ", ".join(map(self._value, value))
-            return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
+            comma = "," if len(value) == 1 else ""
+            return f"[{inner}]" if isinstance(value, list) else f"({inner}{comma})"
         if value is None or isinstance(value, bool | int | float | str):
             return repr(value)
         raise NotWritableError(type(value).__name__)
@@ -346,31 +361,44 @@ class _Writer:
 
 def _tensor(value: Any, *, is_real: bool) -> str:
     """Write a tensor as an expression: random numbers of its range, or its own."""
-    import torch
-
-    device = "" if value.device.type == "cpu" else f".to({str(value.device)!r})"
+    device = ""
+    if value.device.type != "cpu":
+        device = f".to({str(value.device)!r})"
     value = value.detach().cpu()
     size = tuple(value.shape)
     if value.is_complex():
         raise NotWritableError("complex numbers")
-    is_plain = value.is_contiguous()
-    last = sum((each - 1) * stride for each, stride in zip(size, value.stride(), strict=True))
-    flat_size = last + 1 if value.numel() else 0
-    shape = size if is_plain else (flat_size,)
-    again = "" if is_plain else f".as_strided({size}, {tuple(value.stride())})"
+    flat, shape, again = value, size, ""
+    if not value.is_contiguous():  # write its memory, gaps included, and view that with its strides
+        last = sum((each - 1) * stride for each, stride in zip(size, value.stride(), strict=True))
+        shape = (last + 1 if value.numel() else 0,)
+        again = f".as_strided({size}, {tuple(value.stride())})"
+        if is_real:
+            flat = value.as_strided(shape, (1,))
     if is_real:
-        flat = value if is_plain else value.as_strided(shape, (1,))
         return f"{_real(flat.contiguous(), shape)}{again}{device}"
+    return f"{_random(value, shape, is_followed=bool(again or device))}{again}{device}"
+
+
+def _random(value: Any, shape: tuple[int, ...], *, is_followed: bool) -> str:
+    """Write random numbers in the range of a tensor; what follows, such as `.to(...)`, is for all of the expression."""
+    import torch
+
     low, high = (float(value.min()), float(value.max())) if value.numel() else (0.0, 0.0)
     if value.dtype is torch.bool:
-        return f"(torch.rand({shape}) > 0.5){again}{device}"
+        return f"(torch.rand({shape}) > 0.5)"
     if not value.is_floating_point():
-        return f"torch.randint({int(low)}, {int(high) + 1}, {shape}, dtype={value.dtype}){again}{device}"
-    scaled = f" * {high:.3g}" if low >= 0 and 0 < high < math.inf and not 0.5 < high <= 1 else ""
-    drawn = f"torch.rand({shape}){scaled}" if low >= 0 else f"torch.randn({shape})"
+        return f"torch.randint({int(low)}, {int(high) + 1}, {shape}, dtype={value.dtype})"
     cast = "" if value.dtype is torch.float32 else f".to({value.dtype})"
-    inner = f"({drawn})" if scaled and (cast or again or device) else drawn
-    return f"{inner}{cast}{again}{device}"
+    drawn = f"torch.randn({shape})"
+    if low >= 0:  # it is not for NaN
+        drawn = f"torch.rand({shape})"
+        is_in_range = 0.5 < high <= 1  # rand draws from 0 to 1
+        if not is_in_range and 0 < high < math.inf:
+            drawn = f"{drawn} * {high:.3g}"
+            if cast or is_followed:
+                drawn = f"({drawn})"
+    return f"{drawn}{cast}"
 
 
 def _real(value: Any, shape: tuple[int, ...]) -> str:

@@ -42,7 +42,9 @@ class GraphWrites:
 
     def before(self, node: Any) -> list[Any]:
         """Return the writes into what a node reads, before it."""
-        bases = {memory_of(each) for each in node.all_input_nodes} if self.to else ()
+        if not self.to:  # most graphs write to nothing
+            return []
+        bases = {memory_of(each) for each in node.all_input_nodes}
         return [each for base in bases for each in self.to.get(base, ()) if self.order[each] < self.order[node]]
 
 
@@ -95,11 +97,15 @@ def _aliased(node: Any) -> Any:
             return None
         if source.args and isinstance(source.args[0], list | tuple):  # such as `_foreach_add_`
             written = written_arguments(source)
-            return written[at] if at < len(written) else None
+            if at < len(written):
+                return written[at]
+            return None
         return _aliased(source)
     schema = getattr(node.target, "_schema", None)
     is_alias = schema is not None and any(each.alias_info is not None for each in schema.returns)
-    return node.args[0] if is_alias and isinstance(node.args[0], fx.Node) else None
+    if is_alias and isinstance(node.args[0], fx.Node):
+        return node.args[0]
+    return None
 
 
 def needed(outputs: Iterable[Any], known: Mapping[Any, Any]) -> list[Any]:
@@ -190,14 +196,18 @@ def attribute(module: Any, path: str) -> Any:
 def operator_name(node: Any) -> str:
     """Return a node's operation without its overload, such as `aten.relu`."""
     packet = getattr(node.target, "overloadpacket", node.target)
-    return str(packet) if packet is not node.target else getattr(node.target, "__name__", str(node.target))
+    if packet is not node.target:
+        return str(packet)
+    return getattr(node.target, "__name__", str(node.target))
 
 
 def name_in_eager(node: Any) -> str:
     """Return the operation that eager runs, where a node only converts the result of its decomposition."""
     original = node.meta.get("original_aten")
     is_cast = str(node.target).startswith("prims.convert_element_type")
-    return str(original.overloadpacket) if is_cast and hasattr(original, "overloadpacket") else operator_name(node)
+    if is_cast and hasattr(original, "overloadpacket"):
+        return str(original.overloadpacket)
+    return operator_name(node)
 
 
 def _drops_nothing(node: Any) -> bool:
@@ -266,7 +276,9 @@ def why_not_again(node: Any) -> str:
     else:
         module = str(getattr(target, "__module__", None) or "torch")  # built-in functions of torch have none
         is_own = module.partition(".")[0] not in _PURE
-    return f"{name} is an operator of the program, which is not called a second time" if is_own else ""
+    if not is_own:
+        return ""
+    return f"{name} is an operator of the program, which is not called a second time"
 
 
 @contextmanager

@@ -169,13 +169,24 @@ class Findings:
 def _culprit(stored: StoredBuffer, finding: PieceFinding) -> Culprit:
     node = finding.node or stored.node
     file, line, function = place_of(node)
-    nodes = [finding.node] if finding.node is not None else needed([stored.node, *stored.writes], stored.known)
+    if finding.node is not None:
+        nodes = [finding.node]
+    else:
+        nodes = needed([stored.node, *stored.writes], stored.known)
     ops = dict.fromkeys(name_in_eager(each) for each in nodes if each.op == "call_function")
     kind = "external" if stored.call.is_external else "kernel"
-    error = stored.error if finding.error is None else finding.error
-    eager_error = stored.eager_error if finding.eager_error is None else finding.eager_error
+    if finding.error is None:
+        error = stored.error
+    else:
+        error = finding.error
+    if finding.eager_error is None:
+        eager_error = stored.eager_error
+    else:
+        eager_error = finding.eager_error
     against = "float64" if stored.judgement is Judgement.WRONG else "eager"
-    remedy_error = None if finding.remedy_error is None else _finite(finding.remedy_error)
+    remedy_error = None
+    if finding.remedy_error is not None:
+        remedy_error = _finite(finding.remedy_error)
     return Culprit(
         kind=kind,
         name=stored.call.name,
@@ -200,7 +211,9 @@ def _culprit(stored: StoredBuffer, finding: PieceFinding) -> Culprit:
 
 def _stage_culprit(made: WrongStage) -> Culprit:
     file, line, function = place_of(made.node)
-    remedy_error = None if made.remedy_error is None else _finite(made.remedy_error)
+    remedy_error = None
+    if made.remedy_error is not None:
+        remedy_error = _finite(made.remedy_error)
     return Culprit(
         kind=made.kind,
         name=made.name,
@@ -232,11 +245,16 @@ def _dtype(*values: Any) -> str:
 
 
 def _finite(number: float) -> float | None:
-    return number if number <= LARGEST else None
+    if number <= LARGEST:
+        return number
+    return None
 
 
 def _badness(culprit: Culprit) -> tuple[Any, ...]:
     """Sort what float64 convicts first, then by how much further it is off than eager."""
-    error = math.inf if culprit.error is None else culprit.error
+    if culprit.error is None:
+        error = math.inf
+    else:
+        error = culprit.error
     eager = culprit.eager_error or 0.0
     return culprit.against != "float64", -error / max(eager, 1e-12)

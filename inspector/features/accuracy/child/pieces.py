@@ -82,8 +82,12 @@ def _values(module: Any, nodes: list[Any], known: Values, unrounded: set[Any]) -
 
     def wide(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return value.float() if value.dtype in short_dtypes() else value
-        return torch.float32 if isinstance(value, torch.dtype) and value in short_dtypes() else value
+            if value.dtype in short_dtypes():
+                return value.float()
+            return value
+        if isinstance(value, torch.dtype) and value in short_dtypes():
+            return torch.float32
+        return value
 
     values: Values = {}
     with torch.no_grad(), torch.autocast("cpu", enabled=False):
@@ -207,7 +211,9 @@ class Piece:
         made: dict[Any, Any] = {each: graph.placeholder(each.name) for each in self.inputs}
 
         def argument(node: Any) -> Any:
-            return made[node] if node in made else self.stored.known[node]
+            if node in made:
+                return made[node]
+            return self.stored.known[node]
 
         for node in self.nodes:
             if node not in made:
@@ -233,7 +239,9 @@ class Piece:
                 self.stored.graph.module, node, value, self.stored.known, writes=self.stored.writes, is_strict=is_strict
             )
         except Exception as error:
-            how = f"with {fallback} in eager" if fallback is not None else ""
+            how = ""
+            if fallback is not None:
+                how = f"with {fallback} in eager"
             how = ", ".join(f"with {name} = {value!r}" for name, value in settings.items()) or how
             self.note(how or "compiled by itself", error)
             return None
@@ -288,7 +296,10 @@ def located(
         )
     found = _explained(piece, node, against_eager=against_eager)
     node = node or found.node or _only(piece.nodes) or next(iter(stored.writes[-1:]), None)
-    failed = () if found.reason else tuple(piece.failed)
+    if not found.reason:
+        failed = tuple(piece.failed)
+    else:
+        failed = ()
     found = replace(
         found, node=node, error=first.error, eager_error=first.eager_error, tried=piece.compiled, failed=failed
     )
@@ -297,7 +308,9 @@ def located(
 
 
 def _key(node: Any) -> tuple[Any, ...]:
-    return () if node is None else (str(node.target), stack_of(node))
+    if node is None:
+        return ()
+    return (str(node.target), stack_of(node))
 
 
 def _explained(piece: Piece, node: Any, *, against_eager: bool) -> PieceFinding:
@@ -311,7 +324,9 @@ def _explained(piece: Piece, node: Any, *, against_eager: bool) -> PieceFinding:
     if node is not None and found.reason:
         return found
     fallback = _by_fallback(piece, node, against_eager=against_eager)
-    return replace(found, node=fallback.node) if found.reason else fallback
+    if found.reason:
+        return replace(found, node=fallback.node)
+    return fallback
 
 
 def _rounded_otherwise(piece: Piece) -> PieceFinding:
@@ -338,7 +353,9 @@ def _counts(found: ValueJudged, *, against_eager: bool) -> bool:
 def _only(nodes: list[Any]) -> Any:
     """Return the only operation of some nodes that computes anything."""
     computing = [each for each in nodes if each.op == "call_function" and operator_name(each) not in _MOVING]
-    return computing[0] if len(computing) == 1 else None
+    if len(computing) != 1:
+        return None
+    return computing[0]
 
 
 _MOVING = (
@@ -376,11 +393,15 @@ def _first_wrong(piece: Piece) -> PieceFinding:
 
 def _producer(node: Any) -> Any:
     """Return the operation that has a node as one of its results."""
-    return node.args[0] if operator_name(node) == "getitem" else node
+    if operator_name(node) == "getitem":
+        return node.args[0]
+    return node
 
 
 def _why(piece: Piece, *, against_eager: bool) -> PieceFinding:
-    device = piece.stored.value.device.type if _is_tensor(piece.stored.value) else "cpu"
+    device = "cpu"
+    if _is_tensor(piece.stored.value):
+        device = piece.stored.value.device.type
     for change in CHANGES:
         if change.only not in ("", device, "short") or (change.only == "short" and not _is_short(piece)):
             continue
@@ -394,7 +415,10 @@ def _why(piece: Piece, *, against_eager: bool) -> PieceFinding:
 
 def _by_fallback(piece: Piece, node: Any, *, against_eager: bool) -> PieceFinding:
     """Leave one operator at a time to PyTorch, the one that is known to be wrong first."""
-    nodes = [node] if node is not None else [each for each in piece.nodes if operator_name(each) not in _MOVING]
+    if node is not None:
+        nodes = [node]
+    else:
+        nodes = [each for each in piece.nodes if operator_name(each) not in _MOVING]
     for each in [one for one in nodes if one.op == "call_function"][:_MOST_FALLBACKS]:
         found = piece.judged({}, each.target, is_strict=against_eager)
         if found is not None and not _counts(found, against_eager=against_eager):

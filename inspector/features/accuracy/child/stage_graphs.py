@@ -184,7 +184,9 @@ class StageJudge(Listener):
         name, self.count = f"Dynamo's graph {self.count}", self.count + 1
         kept = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
         constants = _lift_constants(kept)
-        refusal = next(filter(None, map(why_not_again, kept.graph.nodes)), "") if once else ""
+        refusal = ""
+        if once:
+            refusal = next(filter(None, map(why_not_again, kept.graph.nodes)), "")
         first = len(self._graphs())
         compiled: Any = compile_it(module, inputs, {})
         found = DynamoGraph(kept, self._graphs()[first:], constants=len(constants), compile_it=compile_it)
@@ -267,7 +269,9 @@ class StageJudge(Listener):
 def _place(value: Any) -> Any:
     import torch
 
-    return (value.data_ptr(), value.shape, value.stride()) if isinstance(value, torch.Tensor) else None
+    if not isinstance(value, torch.Tensor):
+        return None
+    return (value.data_ptr(), value.shape, value.stride())
 
 
 def _has_eager_numbers() -> bool:
@@ -406,7 +410,7 @@ def _all_values(module: Any, graph: Any, arguments: list[Any], arithmetic: Watch
     values = dict(zip(placeholders, map(change, arguments), strict=False))
     kept: Values = {}
     # What later nodes write to is copied; the rest stays as it is.
-    copies = copied_value if any(map(written_arguments, graph.nodes)) else lambda each: each
+    has_writes = any(map(written_arguments, graph.nodes))
     with torch.no_grad(), arithmetic.active():
         for node in graph.nodes:
             if node.op == "get_attr":
@@ -415,7 +419,8 @@ def _all_values(module: Any, graph: Any, arguments: list[Any], arithmetic: Watch
                 if (why := cannot_repeat(node)) is not None:
                     raise NotComputableError(why)
                 values[node] = called_node(node, values.__getitem__)
-            kept[node] = copies(values.get(node))
+            value = values.get(node)
+            kept[node] = copied_value(value) if has_writes else value
     return {**kept, **{each: values[each] for each in placeholders if each in values}}
 
 
@@ -426,19 +431,18 @@ class _NodeRuns:
         self._of = module, graph, arguments
         self._reference: Values | None = None
         self._noisy: list[Values] | None = None
-        self.node: Any = None
 
-    def reference(self, _at: int | None) -> Any:
-        """Return the node's value in float64."""
+    def reference(self, node: Any) -> Any:
+        """Return a node's value in float64."""
         if self._reference is None:
             self._reference = _all_values(*self._of, Float64(), widened)
-        return self._reference[self.node]
+        return self._reference[node]
 
-    def noisy(self, _at: int | None) -> list[Any]:
-        """Return the node's values in runs that round at random."""
+    def noisy(self, node: Any) -> list[Any]:
+        """Return a node's values in runs that round at random."""
         if self._noisy is None:
             self._noisy = [_all_values(*self._of, Noisy(seed), copied_value) for seed in range(_NOISY)]
-        return [each[self.node] for each in self._noisy]
+        return [each[node] for each in self._noisy]
 
 
 def wrong_pass(graph: WatchedGraph, earlier: Any) -> WrongStage | None:
@@ -484,7 +488,9 @@ def _refused(found: DynamoGraph, graph: WatchedGraph, earlier: Any) -> WrongStag
 def _only_write(graph: Any) -> Any:
     """Return the only node of a graph that writes to memory."""
     writing = [each for each in graph.nodes if written_arguments(each)]
-    return writing[0] if len(writing) == 1 else None
+    if len(writing) != 1:
+        return None
+    return writing[0]
 
 
 def _result_nodes(graph: Any) -> list[Any]:
@@ -500,13 +506,15 @@ def _outputs(graph: Any) -> list[Any]:
 
 
 def _differs(node: Any, one: Any, other: Any, runs: _NodeRuns) -> ValueJudged | None:
+    """Return how `other` is wrong, in place of `one`, a node's value; None if it is not, or cannot be compared."""
     import torch
 
     if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor) or not same_kind(one, other):
         return None
-    runs.node = node
-    found = judged_pair(one, other, runs, None, lost=False)
-    return found if found.judgement is Judgement.WRONG else None
+    found = judged_pair(one, other, runs, node, lost=False)
+    if found.judgement is Judgement.WRONG:
+        return found
+    return None
 
 
 def _wrong_lowering(found: DynamoGraph, graph: WatchedGraph, earlier: Any) -> WrongStage | None:
@@ -570,11 +578,15 @@ def _wrong_write(found: DynamoGraph, graph: WatchedGraph, earlier: Any) -> Wrong
     if at is None or judged is None:
         return None
     writer = _last_writer(found)
-    place = found.places[at] if at < len(found.places) else None
+    place = None
+    if at < len(found.places):
+        place = found.places[at]
     kind, name = "graph", BETWEEN
     if place is not None and _is_wrong_before(found, graph, earlier, at, place):
         kind, name = "decomposition", _BEFORE
-    ops = () if writer is None else (operator_name(writer),)
+    ops: tuple[str, ...] = ()
+    if writer is not None:
+        ops = (operator_name(writer),)
     return WrongStage(kind, name, writer, ops, judged.error, judged.eager_error)
 
 
@@ -614,7 +626,9 @@ def _last_writer(found: DynamoGraph) -> Any:
         Watching(found.module).run(*inputs)
     except Exception:
         return None
-    return writers[-1] if writers else None
+    if not writers:
+        return None
+    return writers[-1]
 
 
 def _last_of_lines(graph: Any, values: Values) -> dict[tuple[Any, ...], Any]:

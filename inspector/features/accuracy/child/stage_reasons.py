@@ -156,7 +156,10 @@ class StageReasons:
                 failed.append(f"without {change.reason}: {kind_and_message(raised)}")
             if error is not None:
                 made.reason, made.remedy, made.remedy_error = change.reason, change.remedy, error
-                made.no_program = OWN if change.is_own else ""
+                if change.is_own:
+                    made.no_program = OWN
+                else:
+                    made.no_program = ""
                 if made.node is None and change.operator:
                     _place_by_operator(found, made, change.operator)
                 return True
@@ -227,7 +230,9 @@ def _undeclared_writes(found: DynamoGraph) -> _Undeclared | None:
     torch.set_rng_state(found.random)
     with torch.no_grad():
         Watching(found.module).run(*copied_inputs(found.inputs))
-    return writing[0] if writing else None
+    if not writing:
+        return None
+    return writing[0]
 
 
 def _own_operator(target: Any) -> Any:
@@ -236,7 +241,9 @@ def _own_operator(target: Any) -> Any:
 
     if isinstance(target, torch._ops.OpOverloadPacket) and len(target.overloads()) == 1:
         target = getattr(target, target.overloads()[0])
-    return target if isinstance(target, torch._ops.OpOverload) and not is_of_torch(target.namespace) else None
+    if isinstance(target, torch._ops.OpOverload) and not is_of_torch(target.namespace):
+        return target
+    return None
 
 
 def _with_copies(module: Any, writing: _Undeclared) -> Any:
@@ -257,7 +264,9 @@ def _changes(found: DynamoGraph, made: WrongStage) -> Iterator[_Change]:
     """Yield the changes to try, the most likely ones first."""
     from torch._inductor import config
 
-    stages = (made.kind,) if made.kind in _PASSES else tuple(_PASSES)
+    stages = tuple(_PASSES)
+    if made.kind in _PASSES:
+        stages = (made.kind,)
     if "decomposition" in stages:
         yield from _without_decompositions(found, made)
     for stage in stages:
@@ -329,8 +338,10 @@ def _place_by_operator(found: DynamoGraph, made: WrongStage, operator: str) -> N
 def _operators(found: DynamoGraph, made: WrongStage) -> list[str]:
     """Return the names of what eager calls for the line of a wrong node, or for the whole graph, in their order."""
     graphs = [each.module.graph for each in found.lowered if each.stage == "backward" or made.stage != "backward"]
-    graphs = [made.node.graph, *graphs] if made.node is not None else graphs
-    line = place_of(made.node)[:2] if made.node is not None else None
+    line = None
+    if made.node is not None:
+        graphs = [made.node.graph, *graphs]
+        line = place_of(made.node)[:2]
     nodes = [each for graph in graphs for each in graph.nodes if line is None or place_of(each)[:2] == line]
     if made.node is not None:
         nodes.insert(0, made.node)

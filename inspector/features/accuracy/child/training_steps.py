@@ -80,7 +80,9 @@ def copies(optimizer: Any) -> int:
     """Return how many times the parameters have to fit into memory, with the tensors that an optimizer keeps."""
     import torch
 
-    kept = 2 if "Adam" in type(optimizer).__name__ else int(not isinstance(optimizer, torch.optim.SGD))
+    kept = 2
+    if "Adam" not in type(optimizer).__name__:
+        kept = int(not isinstance(optimizer, torch.optim.SGD))
     kept += any(bool(each.get("momentum")) for each in optimizer.param_groups)
     runs, of_one_step = 5, 8
     return runs * (2 + kept) + of_one_step
@@ -108,7 +110,10 @@ class Loss:
         else:
             leaves = [each for each in _pytree.tree_leaves(outputs) if isinstance(each, torch.Tensor)]
             learned = [each for each in leaves if each.requires_grad]
-            own = outputs.get("loss") if isinstance(outputs, dict) else getattr(outputs, "loss", None)
+            if isinstance(outputs, dict):
+                own = outputs.get("loss")
+            else:
+                own = getattr(outputs, "loss", None)
             single = [each for each in learned if each.numel() == 1]
             if isinstance(own, torch.Tensor):
                 loss, self.name = own, "`loss` of the model's result"
@@ -145,7 +150,9 @@ def optimizer_of(file: Any, model: Any) -> tuple[Any, str]:
     """
     import torch
 
-    parameters = [each for each in model.parameters() if each.requires_grad] if hasattr(model, "parameters") else []
+    parameters = []
+    if hasattr(model, "parameters"):
+        parameters = [each for each in model.parameters() if each.requires_grad]
     if not parameters:
         raise TargetError("--steps: the model has no parameters to train", "drop --steps, or unfreeze a parameter")
     offered = getattr(file, "optimizer", None)
@@ -301,8 +308,10 @@ class SideBySide:
             arguments = arithmetic.call(arguments)
         for each in run.model.parameters():
             each.grad = None
-        stance = torch.compiler.set_stance("force_eager") if module is None else nullcontext()
-        module = run.model if module is None else module
+        stance: Any = nullcontext()
+        if module is None:  # the eager side: a model may compile parts of itself
+            module = run.model
+            stance = torch.compiler.set_stance("force_eager")
         torch.manual_seed(_SEED + step)
         with stance, nullcontext() if arithmetic is None else arithmetic.active():
             with gradients(self._way):
@@ -333,7 +342,9 @@ class SideBySide:
         eager = EagerRun(self._alone(call, step, watched), None, Traces(), 0.0)
 
         def run(arithmetic: WatchedArithmetic) -> EagerRun:
-            drawn = Float64Drawn(arithmetic.sources) if isinstance(arithmetic, Float64) else arithmetic
+            drawn = arithmetic
+            if isinstance(arithmetic, Float64):
+                drawn = Float64Drawn(arithmetic.sources)
             try:
                 return EagerRun(self._alone(call, step, drawn), None, Traces(), 0.0)
             except Exception as error:  # float64 does not suit the model
@@ -344,7 +355,9 @@ class SideBySide:
         court = Court(eager, watched, run, self._budget, built=True)
         verdict = court.verdict(compiled)
         of_parameters = (each for each in court.wrong if self._parameter(each) is not None)
-        return verdict if verdict.judgement is not Judgement.WRONG else next(of_parameters, verdict)
+        if verdict.judgement is not Judgement.WRONG:
+            return verdict
+        return next(of_parameters, verdict)
 
     def _apply(self, run: Trained) -> None:
         """Take the optimizer's step.
@@ -378,7 +391,10 @@ class SideBySide:
             index = tuple(map(int, torch.unravel_index(torch.tensor(at), parameter.shape)))
             bits = parameter.detach()[index].clone().reshape(1).view(integers[parameter.element_size()])
             parameter[index] = (bits ^ 1).view(parameter.dtype)[0]
-        self._changed = f"{name}[{', '.join(map(str, index))}]" if index else name
+        if index:
+            self._changed = f"{name}[{', '.join(map(str, index))}]"
+        else:
+            self._changed = name
 
     def _fact(
         self, step: int, compiled: CallResults, results: dict[str, CallResults], verdict: ResultVerdict
@@ -393,8 +409,12 @@ class SideBySide:
         loss_one_bit = apart_one_bit = None
         if self._changed:
             loss_one_bit = _loss(bit)
-            apart_one_bit = _apart(runs["bit"], runs["eager"]) if "bit" in runs else None
-        apart_float64 = _apart(runs["float64"], runs["eager"]) if "float64" in runs else None
+            apart_one_bit = None
+            if "bit" in runs:
+                apart_one_bit = _apart(runs["bit"], runs["eager"])
+        apart_float64 = None
+        if "float64" in runs:
+            apart_float64 = _apart(runs["float64"], runs["eager"])
         return TrainingStep(
             step=step,
             loss_eager=_loss(eager),
@@ -418,7 +438,9 @@ class SideBySide:
         group, *keys = verdict.path or ("",)
         if group == "gradients" and keys:
             return list(self._own.parameters)[keys[0]]
-        return str(keys[0]) if group == "buffers" and keys else None
+        if group == "buffers" and keys:
+            return str(keys[0])
+        return None
 
     def _nonfinite(self, compiled: CallResults, eager: CallResults, step: int) -> FirstNonfinite:
         """Say what makes a NaN that no kernel makes."""
@@ -451,7 +473,9 @@ def parted_by(steps: list[TrainingStep]) -> str:
     is_chaos = any(
         (each.apart_one_bit or 0.0) > max(_GROWN * first, (each.apart_compiled or 0.0) / _NEAR) for each in known
     )
-    return "chaos" if is_chaos else "rounding"
+    if is_chaos:
+        return "chaos"
+    return "rounding"
 
 
 def _copies(tensors: Any) -> list[Any]:
@@ -473,7 +497,9 @@ def _leaves(value: Any) -> tuple[Any, ...]:
     if isinstance(value, torch.Tensor):
         return (value,)
     items = getattr(value, "items", None)
-    return tuple(leaf for each in items.values() for leaf in _leaves(each)) if isinstance(items, dict) else ()
+    if not isinstance(items, dict):
+        return ()
+    return tuple(leaf for each in items.values() for leaf in _leaves(each))
 
 
 def _floats(results: CallResults) -> tuple[Any, ...]:
@@ -481,7 +507,9 @@ def _floats(results: CallResults) -> tuple[Any, ...]:
 
 
 def _loss(results: CallResults | None) -> float | None:
-    return None if results is None else _number(float(results.outputs.items["loss"]))
+    if results is None:
+        return None
+    return _number(float(results.outputs.items["loss"]))
 
 
 def _norm(results: CallResults | None) -> float | None:
@@ -501,11 +529,15 @@ def _apart(one: Trained, other: Trained) -> float | None:
         for left, right in zip(one.parameters.values(), other.parameters.values(), strict=True):
             off += float((left.double() - right.double()).square().sum())
             size += float(right.double().square().sum())
-    return _number(math.sqrt(off / size)) if size and math.isfinite(off) else _number(off)
+    if size and math.isfinite(off):
+        return _number(math.sqrt(off / size))
+    return _number(off)
 
 
 def _number(value: float | None) -> float | None:
-    return value if value is not None and abs(value) <= LARGEST else None
+    if value is not None and abs(value) <= LARGEST:
+        return value
+    return None
 
 
 def _first_line(error: BaseException) -> str:

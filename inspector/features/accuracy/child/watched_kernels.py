@@ -193,10 +193,16 @@ def _marking_external(original: Callable[..., Any]) -> Callable[..., Any]:
         operation = node.node
         is_view = type(operation).__name__ == "MultiOutput"
         name = getattr(operation, "python_kernel_name", None) or type(operation).__name__
-        origins = list(operation.origins) if operation is not None else []
-        exact = origins_of(operation, exact=True) if operation is not None else []
+        if operation is not None:
+            origins = list(operation.origins)
+            exact = origins_of(operation, exact=True)
+        else:
+            origins = []
+            exact = []
         of_target = [each for each in exact if each.target is getattr(operation, "op_overload", None)] or exact
-        only = of_target[0] if len(of_target) == 1 else None
+        only = None
+        if len(of_target) == 1:
+            only = of_target[0]
         call = WatchedCall(name, True, is_view, *_buffers(V.graph, [node]), origins, only)
         V.graph.wrapper_code.writeline(f"# [Provenance debug handles] {name}:{_mark(V.graph, call)}")
         return original(scheduler, node)
@@ -245,7 +251,10 @@ def _named_values(lowering: Any) -> dict[Any, str]:
     for node, storage, value in lowering.__dict__.get("_ctrace_values", ()):
         now = storage.data
         same = now is value or getattr(now, "data", None) is value
-        holder = now if same else value
+        if same:
+            holder = now
+        else:
+            holder = value
         if hasattr(holder, "get_name"):
             name = getattr(holder, "name", None)
             if name is not None:

@@ -164,7 +164,9 @@ def _look_into_operators(module: Any, calls: "_Calls", patches: ExitStack) -> No
             original(operator, device_types)(calls.watched_operator(kernel))
             return kernel
 
-        return inner if fn is None else inner(fn)
+        if fn is None:
+            return inner
+        return inner(fn)
 
     patches.enter_context(patched(kind, "register_kernel", register))
 
@@ -174,7 +176,10 @@ class _Calls:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._torch_folder = folder_of_torch() if "torch" in sys.modules else ""
+        if "torch" in sys.modules:
+            self._torch_folder = folder_of_torch()
+        else:
+            self._torch_folder = ""
         self._stdlib = stdlib_folders()
         self.has_groups = False
         self.mode: Any = None
@@ -244,7 +249,9 @@ class _Calls:
         import torch
 
         node: Any = torch._C._current_autograd_node()
-        number = node._sequence_nr() if node is not None else -1
+        number = -1
+        if node is not None:
+            number = node._sequence_nr()
         for first, last, at, run in reversed(self._runs):
             if first <= number < last:
                 if run not in self._reported:

@@ -275,7 +275,10 @@ class _Peers:
                 return None
             if name == "gather_object" and kwargs.get("dst", 0) != self._rank:
                 return None
-            values = args[0] if args else next(iter(kwargs.values()))
+            if args:
+                values = args[0]
+            else:
+                values = next(iter(kwargs.values()))
             self.stop_or_fill(name, brought.format(src=source or 0), values)
             return None
 
@@ -512,7 +515,9 @@ class _Shards:
         if self._world is None or prod(shape) == self._world:
             return
         found = callers(sys._getframe(2), folder_of_torch())
-        place = f"{found[-1].file}:{found[-1].line}" if found else "the program"
+        place = "the program"
+        if found:
+            place = f"{found[-1].file}:{found[-1].line}"
         sizes = " x ".join(map(str, shape))
         what = f"{place} makes a mesh of {sizes} = {prod(shape)} ranks, and --world is {self._world}"
         todo = f"use --world {prod(shape)}; or, if it leaves ranks out on purpose, add --mesh world={self._world}"

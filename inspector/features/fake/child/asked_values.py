@@ -156,7 +156,9 @@ class AskedValues:
 
     def stop(self, spot: AskingPlace, asked: str, todo: str = "") -> CallStoppedError:
         """Record that a call stops at a place, and return the exception that stops it."""
-        column = "" if spot.column is None else f":{spot.column}"
+        column = ""
+        if spot.column is not None:
+            column = f":{spot.column}"
         todo = todo or f'To go on, say what it is: --assume "{Path(spot.file).name}:{spot.line}{column}=VALUE".'
         if self._records_stops:
             self._recorder.add(Stopped(spot.file, spot.line, spot.column, asked, todo))
@@ -169,7 +171,9 @@ class AskedValues:
                 value = each.values[min(self.call, len(each.values) - 1)]
                 self._record(spot, str(value), AssumedFrom.USER)
                 return value
-        found = None if self.small is None else self.small.next_at(spot, self.call)
+        found = None
+        if self.small is not None:
+            found = self.small.next_at(spot, self.call)
         if found is not None:
             self._record(spot, str(found), AssumedFrom.SMALL_RUN)
         return found
@@ -203,7 +207,9 @@ class AskedValues:
 
 def _tracebacks(error: BaseException | None) -> Iterator[TracebackType]:
     """Yield the places that an exception has come through, the innermost last; nothing without one."""
-    at = None if error is None else error.__traceback__
+    at = None
+    if error is not None:
+        at = error.__traceback__
     while at is not None:
         yield at
         at = at.tb_next

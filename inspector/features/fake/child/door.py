@@ -135,7 +135,9 @@ def _stopping(asked: Callable[[], AskedValues | None]) -> Iterator[None]:
         yield
     except Exception as error:
         values = asked()
-        stop = None if values is None else stop_in(error) or values.stop_of_reader(error)
+        stop = None
+        if values is not None:
+            stop = stop_in(error) or values.stop_of_reader(error)
         if stop is None or stop is error:
             raise
         raise stop from error

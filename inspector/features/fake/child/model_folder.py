@@ -256,7 +256,10 @@ def module_of(folder: Path) -> ModuleType:
     made = _FolderModule(folder.name or "model")
     of_diffusers = _CLASS in config
     stored = _stored(folder, _OF_DIFFUSERS if of_diffusers else "")
-    model = _of_diffusers(folder, config, stored) if of_diffusers else _model(folder, config)
+    if of_diffusers:
+        model = _of_diffusers(folder, config, stored)
+    else:
+        model = _model(folder, config)
     made.model = model  # type: ignore[attr-defined]
     made.inputs = lambda: inputs_of_diffusers(model) if of_diffusers else _inputs(model)  # type: ignore[attr-defined]
     made.notes = tuple(_compared(stored, model))
@@ -351,7 +354,10 @@ def _inputs(model: Any) -> dict[str, Any]:
     import torch
 
     config, name = model.config, model.main_input_name
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    if hasattr(config, "get_text_config"):
+        text = config.get_text_config()
+    else:
+        text = config
     decoded = {}
     if config.is_encoder_decoder:
         decoded["decoder_input_ids"] = torch.randint(0, text.vocab_size, (1, _DECODED))
@@ -360,7 +366,10 @@ def _inputs(model: Any) -> dict[str, Any]:
         return {name: torch.randint(0, text.vocab_size, (1, min(_TOKENS, longest))), **decoded}
     if name == "pixel_values":
         config = getattr(config, "vision_config", config)
-        side = config.image_size if isinstance(config.image_size, tuple | list) else (config.image_size,) * 2
+        if isinstance(config.image_size, tuple | list):
+            side = config.image_size
+        else:
+            side = (config.image_size,) * 2
         return {name: torch.randn(1, config.num_channels, *side, dtype=model.dtype), **decoded}
     if name == "input_features" and hasattr(config, "num_mel_bins"):
         frames = 2 * getattr(config, "max_source_positions", _TOKENS)

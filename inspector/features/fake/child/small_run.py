@@ -50,7 +50,8 @@ def _answers(make: Callable[[], Any], asked: AskedValues, values: KnownValues) -
             torch.manual_seed(0)  # the same answers in each run, so that two reports can be compared
             model, inputs = _model_and_inputs(make())
             args, kwargs = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
-            args = args if isinstance(args, tuple | list) else (args,)
+            if not isinstance(args, tuple | list):
+                args = (args,)
             with torch.compiler.set_stance("force_eager"):
                 for _ in range(_CALLS):
                     answers.begin()

@@ -15,7 +15,7 @@ wait for (torch/csrc/distributed/c10d/Ops.cpp, 2.11 to 2.13).
 Draw the random numbers of inputs that the model file marks as real: `real = ("tokens",)` or `real = (0,)`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -137,7 +137,11 @@ class KnownValues:
     def _higher_order(self, func: Any, args: Any, kwargs: dict[str, Any], tensors: list[Any]) -> Any:
         """Carry out an operator of operators, such as `torch.cond`: its eager code would read what does not exist."""
         ordinary = [each for each in tensors if self.is_ordinary(each)]
-        if len(ordinary) < len(tensors) or not any(map(self.is_unknown, ordinary)) or _is_compiling():
+        # The ops inside arrive in `dispatch` one by one, which is enough where every value is known, where tensors have
+        # another device (torch's own rules for those then apply), and while torch traces the branches.
+        has_special = len(ordinary) < len(tensors)
+        reads_unknown = any(map(self.is_unknown, ordinary))
+        if has_special or not reads_unknown or _is_compiling():
             return func(*args, **kwargs)
         for each in ordinary:
             self.forget(each)  # no schema says which ones it writes to
@@ -207,8 +211,9 @@ def found_size(func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> int
 
     faked = _Faked(_symbolic_mode(), func, args, kwargs).result
     for fake, real in zip(_pytree.tree_leaves(faked), _pytree.tree_leaves(result), strict=True):
-        sizes = zip(fake.size(), real.size(), strict=True) if isinstance(fake, torch.Tensor) else ()
-        for symbol, size in sizes:
+        if not isinstance(fake, torch.Tensor):
+            continue
+        for symbol, size in zip(fake.size(), real.size(), strict=True):
             if isinstance(symbol, torch.SymInt):
                 return int(size)
     return None
@@ -395,8 +400,11 @@ def _forget(found: Any, marked: Any, values: KnownValues) -> None:
     import torch
     from torch.utils import _pytree
 
-    pairs = enumerate(found) if isinstance(found, tuple | list) else [(0, found)]
-    named = found.items() if isinstance(found, Mapping) else pairs
+    named: Iterable[tuple[Any, Any]] = [(0, found)]
+    if isinstance(found, Mapping):
+        named = found.items()
+    elif isinstance(found, tuple | list):
+        named = enumerate(found)
     for name, value in named:
         if name not in marked:
             for leaf in _pytree.tree_leaves(value):

@@ -79,7 +79,9 @@ class _TracedGraph:
         nodes = list(graph.graph.nodes)
         for node in nodes:
             value = node.meta.get("example_value")
-            for symbol in free_unbacked_symbols(value) if _has_symbols(value) else ():
+            if not _has_symbols(value):
+                continue
+            for symbol in free_unbacked_symbols(value):
                 self.symbols.setdefault(symbol, _spot(node))
         self._inputs = [(node.name, node.meta.get("example_value")) for node in nodes if node.op == "placeholder"]
         self._statistics = {

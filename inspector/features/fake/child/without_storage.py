@@ -93,7 +93,9 @@ def storageless(size: Any, stride: Any, dtype: Any, offset: int = 0) -> Any:
     from torch.utils._python_dispatch import _disable_current_modes
 
     reach = offset + 1 + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
-    count = 0 if 0 in size else reach * dtype.itemsize
+    count = 0
+    if 0 not in size:
+        count = reach * dtype.itemsize
     with _disable_current_modes(), torch.no_grad():
         storage = torch._C._construct_storage_from_data_pointer(addresses().take(count), torch.device("cpu"), count)
         made = torch.empty(0, dtype=dtype).set_(storage, offset, tuple(size), tuple(stride))
@@ -225,4 +227,6 @@ def _address_without_memory(storage: Any) -> int | None:
     with _disable_current_modes(), torch.no_grad():
         whole = torch.empty(0, dtype=torch.uint8).set_(storage)
     bindings: Any = torch._C  # its stub lacks `_data_address` (2.11 to 2.13)
-    return int(bindings._data_address(whole)) if has_no_memory(whole) else None
+    if not has_no_memory(whole):
+        return None
+    return int(bindings._data_address(whole))

@@ -38,7 +38,9 @@ def spelled_out(subject: Any) -> Change:
         taken = _taken(subject, call)
         return Call(call.args, {**call.kwargs, **{name: one for name, one in defaults.items() if name not in taken}})
 
-    return change if defaults else _same
+    if defaults:
+        return change
+    return _same
 
 
 def other_dtypes(subject: Any) -> dict[str, Change]:
@@ -231,7 +233,9 @@ def _of_many(call: Call, dimension: int) -> Call:
 def refusal(raised: str) -> str:
     """Return what an exception for an argument of a wrong kind says: its text names what the call asks of it first."""
     kind = raised.partition(":")[0]
-    return kind if kind in _REFUSALS else raised
+    if kind in _REFUSALS:
+        return kind
+    return raised
 
 
 # The parameters of a subject
@@ -253,7 +257,9 @@ def _signature(subject: Any) -> inspect.Signature | None:
 def _parameters(subject: Any) -> Iterator[inspect.Parameter]:
     """Yield the parameters with a default that a call may pass by name."""
     signature = _signature(subject)
-    for each in signature.parameters.values() if signature is not None else ():
+    if signature is None:
+        return
+    for each in signature.parameters.values():
         if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) and each.default is not each.empty:
             yield each
 
@@ -384,7 +390,9 @@ def _without_elements(call: Call) -> Call:
     """Pass an empty list, tuple or dictionary for each."""
 
     def changed(value: Any) -> Any:
-        return type(value)() if type(value) in (list, tuple, dict) else value
+        if type(value) in (list, tuple, dict):
+            return type(value)()
+        return value
 
     if not any(type(each) in (list, tuple, dict) and each for each in (*call.args, *call.kwargs.values())):
         raise TargetError("no such argument", "")
@@ -399,7 +407,9 @@ def _without_key(call: Call, at: int) -> Call:
         raise TargetError("no such key", "")
 
     def changed(value: Any) -> Any:
-        return {key: each for key, each in value.items() if key != keys[at]} if type(value) is dict else value
+        if type(value) is dict:
+            return {key: each for key, each in value.items() if key != keys[at]}
+        return value
 
     return Call(tuple(map(changed, call.args)), {name: changed(each) for name, each in call.kwargs.items()})
 
@@ -414,7 +424,9 @@ def _cast(call: Call, which: Callable[[Any], bool], change: Callable[[Any], Any]
 def _complex(leaf: Any) -> Any:
     import torch
 
-    return torch.complex(leaf, leaf * 0.5 + 0.25) if leaf.dtype in (torch.float32, torch.float64) else leaf
+    if leaf.dtype in (torch.float32, torch.float64):
+        return torch.complex(leaf, leaf * 0.5 + 0.25)
+    return leaf
 
 
 def _name(dtype: Any) -> str:

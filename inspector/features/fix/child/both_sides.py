@@ -122,7 +122,9 @@ class SideWatch:
 
     def _note_class(self, frame: FrameType) -> None:
         """Note the constructors that made the object whose method begins: they ran before anybody watched."""
-        for each in type(frame.f_locals.get("self")).__mro__ if self._constructed else ():
+        if not self._constructed:
+            return
+        for each in type(frame.f_locals.get("self")).__mro__:
             if each.__module__ == frame.f_globals.get("__name__"):
                 for condition in self._constructed.get(each.__qualname__.rpartition(".")[2], ()):
                     self._seen[condition][True][self._entry] = None

@@ -53,6 +53,7 @@ class Literals:
         Raises:
             NoExpressionError: that is impossible.
         """
+        # An enum may be an int or a str, too, and bool is an int: the order of the cases matters.
         match value:
             case None | bool() | str() | bytes() if not isinstance(value, enum.Enum):
                 return _short(repr(value))
@@ -61,7 +62,9 @@ class Literals:
             case int():
                 return repr(int(value))
             case float():
-                return repr(value) if math.isfinite(value) else f"float('{value}')"
+                if math.isfinite(value):
+                    return repr(value)
+                return f"float('{value}')"
         return self._of_torch(value) or self._container(value) or self._object(value)
 
     def _of_torch(self, value: Any) -> str:
@@ -83,9 +86,12 @@ class Literals:
 
         if isinstance(value, slice):
             return f"slice({self.write(value.start)}, {self.write(value.stop)}, {self.write(value.step)})"
+        # By the exact type: a named tuple or a cache of a library is more than its items.
         if type(value) in (tuple, torch.Size):
             items = [self.write(each) for each in _few(value)]
-            return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+            if len(items) == 1:
+                return f"({items[0]},)"
+            return f"({', '.join(items)})"
         if type(value) is list:
             return f"[{', '.join(self.write(each) for each in _few(value))}]"
         if type(value) is dict:
@@ -93,7 +99,7 @@ class Literals:
         return ""
 
     def _object(self, value: Any) -> str:
-        if callable(getattr(value, "to_diff_dict", None)):
+        if callable(getattr(value, "to_diff_dict", None)):  # a PretrainedConfig of transformers
             return self._config(value)
         if callable(value) and hasattr(value, "__qualname__"):
             return self.name(value)
@@ -110,7 +116,10 @@ class Literals:
             raise NoExpressionError(type(module).__qualname__)
         args = [self.write(each) for each in made.args]
         args += [f"{name}={self.write(each)}" for name, each in made.kwargs.items()]
-        return f"{self.name(type(module))}({', '.join(args)}){'' if module.training else '.eval()'}"
+        text = f"{self.name(type(module))}({', '.join(args)})"
+        if module.training:
+            return text
+        return f"{text}.eval()"
 
     def name(self, value: Any) -> str:
         """Write a class or function by name, with its import if it is in a package.
@@ -125,7 +134,9 @@ class Literals:
             return str(name)
         if _is_package(value):
             if module.partition(".")[0] == "torch":
-                return f"{module if not module.startswith('torch.nn.modules') else 'torch.nn'}.{name}"
+                if module.startswith("torch.nn.modules"):  # every public one is also in torch.nn
+                    module = "torch.nn"
+                return f"{module}.{name}"
             self.imports[f"from {module} import {name.partition('.')[0]}"] = None
         return str(name)
 
@@ -141,6 +152,7 @@ class Literals:
             for name, each in value.to_diff_dict().items()
             if name not in dropped and not (name in defaults and defaults[name] == each)
         }
+        # What from_pretrained has chosen is in private fields, which the dictionary lacks.
         if (chosen := getattr(value, "_attn_implementation", None)) is not None:
             fields["attn_implementation"] = chosen
         if (chosen := getattr(value, "_experts_implementation", None)) is not None:
@@ -154,21 +166,27 @@ class Literals:
         if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout is not torch.strided:
             raise NoExpressionError("tensor subclass")
         sizes = ", ".join(str(int(each)) for each in value.shape)
-        dtype = "" if value.dtype in (torch.float32, torch.int64, torch.bool) else f", dtype={value.dtype}"
-        device = "" if value.device.type == "cpu" else f", device='{value.device}'"
+        dtype = ""
+        if value.dtype not in (torch.float32, torch.int64, torch.bool):
+            dtype = f", dtype={value.dtype}"
+        device = ""
+        if value.device.type != "cpu":
+            device = f", device='{value.device}'"
         grad = ", requires_grad=True" if value.requires_grad and value.is_leaf else ""
         if value.dtype.is_floating_point or value.dtype.is_complex:
             text = f"torch.randn({sizes or '()'}{dtype}{device}{grad})"
-            if value.dtype.itemsize == 1:
+            if value.dtype.itemsize == 1:  # there are no random numbers of float8
                 text = f"torch.randn({sizes or '()'}{device}).to({value.dtype})"
-        elif value.numel() <= _FEW_VALUES:
+        elif value.numel() <= _FEW_VALUES:  # such as lengths, on which the model may decide
             text = f"torch.tensor({value.tolist()}{dtype}{device})"
         elif value.dtype is torch.bool:
-            text = f"torch.ones({sizes}, dtype=torch.bool{device})"
+            text = f"torch.ones({sizes}, dtype=torch.bool{device})"  # a mask that masks nothing
             if not bool(value.all()):
                 text = f"torch.randn({sizes}{device}) > 0"
         else:
+            # Within the same bounds: they may be indices.
             text = f"torch.randint({int(value.min())}, {int(value.max()) + 1}, ({sizes},){dtype}{device})"
+        # Strides may be what the finding is about; a transpose is the layout that programs pass most.
         if not value.is_contiguous() and value.dim() > 1 and value.mT.is_contiguous():
             text += ".mT.contiguous().mT"
         return text
@@ -233,6 +251,7 @@ def describe(request: dict[str, Any]) -> None:
     watch = _Watch([(os.path.realpath(file), line) for file, line in request["wanted"]])
     found: dict[str, Any] = {"calls": [], "error": ""}
     torch.manual_seed(0)
+    # The target may compile parts of itself, and its calls are described as plain Python runs them.
     torch.compiler.set_stance("force_eager")
     try:
         with watch.watching():
@@ -280,8 +299,11 @@ def _source(asked: CaptureRequest, name: str, way: Way, call: Call) -> str | Non
         text, value = f"scenarios[{name!r}]", getattr(module, "scenarios", {}).get(name)
     else:
         return None
-    text += "()" if inspect.isroutine(value) else ""
-    return f"**{text}" if call.kwargs else f"*{text}"
+    if inspect.isroutine(value):
+        text += "()"
+    if call.kwargs:
+        return f"**{text}"
+    return f"*{text}"
 
 
 def _described(name: str, way: Way, call: Call, watch: "_Watch") -> dict[str, Any]:
@@ -331,13 +353,14 @@ class _Watch:
         if event != "call" or self._is_busy:
             return
         code = frame.f_code
+        # Every constructor is seen, as nobody knows yet which module has the finding.
         if code.co_name == "__init__":
             self._construction(frame)
         file = self._real.get(code.co_filename)
         if file is None:
             file = self._real[code.co_filename] = os.path.realpath(code.co_filename)
         if file in self._files and code.co_name not in _INNER and (order := self._order(file, code)) is not None:
-            self._is_busy = True
+            self._is_busy = True  # to describe a call runs Python code, which is not to be described
             try:
                 self._called(frame, order)
             finally:
@@ -358,11 +381,13 @@ class _Watch:
     def _construction(self, frame: FrameType) -> None:
         torch = sys.modules.get("torch")
         code = frame.f_code
-        own = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        own = None
+        if code.co_argcount:
+            own = frame.f_locals.get(code.co_varnames[0])
         if torch is None or not isinstance(own, torch.nn.Module) or id(own) in self._made:
             return
         if getattr(type(own).__init__, "__code__", None) is not code:
-            return
+            return  # the constructor of a base class, which the own one calls with other arguments
         args, kwargs = _arguments(frame, skip=1, function=type(own).__init__)
         self._made[id(own)] = ConstructorArguments(args, kwargs)
         self._kept.append(own)
@@ -397,7 +422,9 @@ class _Watch:
             return
         if not isinstance(own, torch.nn.Module) or not _is_code_of(getattr(type(own), code.co_name, None), code):
             return
-        method = "" if code.co_name == "forward" else f".{code.co_name}"
+        method = ""
+        if code.co_name != "forward":
+            method = f".{code.co_name}"
         with suppress(NoExpressionError):
             seen.callee = literals.module(own) + method
         if isinstance(self.root, torch.nn.Module):
@@ -417,6 +444,7 @@ def _arguments(frame: FrameType, *, skip: int, function: Any) -> tuple[list[Any]
     names = code.co_varnames[: code.co_argcount]
     args = [values[name] for name in names[skip:]]
     kwargs = {name: values[name] for name in code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]}
+    # CPython keeps `*args` and `**kwargs` behind all named parameters.
     position = code.co_argcount + code.co_kwonlyargcount
     if code.co_flags & inspect.CO_VARARGS:
         args += values[code.co_varnames[position]]

@@ -53,7 +53,10 @@ def with_leaves(
     """
     found = [index for index, leaf in enumerate(leaves(call)) if which(leaf)]
     if only is not None:
-        found = found[only : only + 1] if len(found) > 1 else []
+        if len(found) > 1:
+            found = found[only : only + 1]
+        else:
+            found = []
     if not found:
         raise TargetError("no such argument", "")
     numbers = itertools.count()
@@ -88,7 +91,9 @@ def attributes_of(value: Any) -> dict[str, Any]:
         with suppress(AttributeError):  # it is not set
             found[name] = slot.__get__(value, type(value))
     own = getattr(value, "__dict__", None)
-    return {**found, **own} if isinstance(own, dict) else found
+    if isinstance(own, dict):
+        return {**found, **own}
+    return found
 
 
 def _leaves(value: Any, seen: dict[int, Any], deep: int) -> Iterator[Any]:

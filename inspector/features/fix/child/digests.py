@@ -70,7 +70,9 @@ class _Describer:
         if id(value) in self._seen:
             return ["same as", self._seen[id(value)]]
         self._seen[id(value)] = name
-        return self._container(value, name, deep) if deep else [type(value).__qualname__]
+        if deep:
+            return self._container(value, name, deep)
+        return [type(value).__qualname__]
 
     def _container(self, value: Any, name: str, deep: int) -> Any:
         if isinstance(value, dict):
@@ -167,7 +169,9 @@ def digest(tensor: Any, *, exact: bool = True) -> str:
         if not exact and plain.is_floating_point():
             plain = torch.where(plain.isnan(), float("nan"), plain) + 0.0
         size = plain.numel() * plain.element_size()
-        data = ctypes.string_at(plain.data_ptr(), size) if size else b""
+        data = b""
+        if size:
+            data = ctypes.string_at(plain.data_ptr(), size)
     return hashlib.blake2b(data, digest_size=12).hexdigest()
 
 

@@ -37,10 +37,11 @@ def methods(model: Any, mined: Mined) -> list[Method]:
     outer = list(_methods_of(type(model), "", mined))
     inner: list[Method] = []
     seen: set[type] = {type(model)}
-    for path, module in model.named_modules() if isinstance(model, torch.nn.Module) else ():
-        if type(module) not in seen and _is_in(type(module), mined.files):
-            seen.add(type(module))
-            inner += _methods_of(type(module), path, mined)
+    if isinstance(model, torch.nn.Module):
+        for path, module in model.named_modules():
+            if type(module) not in seen and _is_in(type(module), mined.files):
+                seen.add(type(module))
+                inner += _methods_of(type(module), path, mined)
     relevant = [each for each in (*outer, *inner) if each.is_relevant]
     others = [[each for each in some if not each.is_relevant] for some in (outer, inner)]
     rest = max(0, _MOST_METHODS - len(relevant))
@@ -54,7 +55,10 @@ def _methods_of(cls: type, path: str, mined: Mined) -> Iterator[Method]:
             continue
         for name, value in vars(each).items():
             is_setter = isinstance(value, property) and value.fset is not None
-            function = value.fset if isinstance(value, property) else value
+            if isinstance(value, property):
+                function = value.fset
+            else:
+                function = value
             if name.startswith("_") or name == "forward" or not inspect.isfunction(function) or name in found:
                 continue
             if name in mined.reporting:  # that the repair set what it sets is no difference
@@ -89,9 +93,12 @@ def arguments(method: Method, model: Any, mined: Mined) -> Iterator[tuple[str, A
     needed = [one for one in parameters if one.default is one.empty]
     if not needed:
         yield "", lambda call: ((), {})
-    every = {**_numbers_and_inputs(), **(_others_than_numbers(method, model, mined) if method.is_relevant else {})}
-    for how, value in every.items() if needed else ():
-        yield how, _filled(needed, value, method, model)
+    every = _numbers_and_inputs()
+    if method.is_relevant:
+        every.update(_others_than_numbers(method, model, mined))
+    if needed:
+        for how, value in every.items():
+            yield how, _filled(needed, value, method, model)
     if method.is_relevant and len(parameters) > len(needed):
         for how, value in every.items():
             yield f"{how} for all", _filled(parameters, value, method, model)
@@ -103,7 +110,9 @@ def arguments(method: Method, model: Any, mined: Mined) -> Iterator[tuple[str, A
 def _numbers_and_inputs() -> dict[str, _Value]:
     def an_input(call: Call, index: int) -> Any:
         found = tensors(call)
-        return found[index % len(found)] if found else None
+        if not found:
+            return None
+        return found[index % len(found)]
 
     return {"the inputs": an_input, "2": lambda _call, _index: 2, "0.5": lambda _call, _index: 0.5}
 
@@ -133,7 +142,9 @@ def _others_than_numbers(method: Method, model: Any, mined: Mined) -> dict[str, 
 
 def holder_of(method: Method, model: Any) -> Any:
     """Return the module whose method it is."""
-    return model.get_submodule(method.path) if method.path else model
+    if method.path:
+        return model.get_submodule(method.path)
+    return model
 
 
 def _held_by(method: Method, model: Any) -> list[Any]:
@@ -150,7 +161,9 @@ def _double(call: Call, held: list[Any], index: int) -> Any:
 
     like = [each for each in held if isinstance(each, torch.Tensor)] or tensors(call) or [torch.zeros(())]
     chosen = like[index % len(like)].detach()
-    return (chosen.real if chosen.is_complex() else chosen).to(torch.float64) * 0.5 + 0.25
+    if chosen.is_complex():
+        chosen = chosen.real
+    return chosen.to(torch.float64) * 0.5 + 0.25
 
 
 def _deeper(call: Call, held: list[Any], index: int) -> Any:
@@ -192,7 +205,9 @@ def _filled(
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for index, one in enumerate(wanted):
-            given = None if one.name in nothing else _of_kind(one, value(call, index), method, model)
+            given = None
+            if one.name not in nothing:
+                given = _of_kind(one, value(call, index), method, model)
             if one.kind is one.KEYWORD_ONLY or one.name in nothing or len(args) < index:
                 kwargs[one.name] = given
             else:
@@ -210,7 +225,9 @@ def _annotated(parameter: inspect.Parameter) -> str:
     """Return an annotation as text; empty: there is none."""
     if parameter.annotation is parameter.empty:
         return ""
-    return parameter.annotation if isinstance(parameter.annotation, str) else repr(parameter.annotation)
+    if isinstance(parameter.annotation, str):
+        return parameter.annotation
+    return repr(parameter.annotation)
 
 
 def _of_kind(parameter: inspect.Parameter, value: Any, method: Method, model: Any) -> Any:
@@ -219,10 +236,14 @@ def _of_kind(parameter: inspect.Parameter, value: Any, method: Method, model: An
     is_number = isinstance(value, int | float)
     for kind, other in ((bool, True), (int, 2), (float, 0.5)):
         if type(default) is kind or text in (kind.__name__, f"<class '{kind.__name__}'>"):
-            return kind(value) if is_number else other
+            if is_number:
+                return kind(value)
+            return other
     if isinstance(default, str) or text in ("str", "<class 'str'>") or (not text and parameter.name in ("name", "key")):
         names = [name for name, _ in holder_of(method, model).named_buffers()]
-        return value if isinstance(value, str) else next(iter((*_texts_in(method), *names)), "")
+        if isinstance(value, str):
+            return value
+        return next(iter((*_texts_in(method), *names)), "")
     return value
 
 
@@ -230,10 +251,15 @@ def modules_of(subject: Any) -> Iterator[Any]:
     """Yield the modules of a model; of an object that is none, such as one of a class with `__call__`, itself."""
     import torch
 
-    yield from subject.modules() if isinstance(subject, torch.nn.Module) else (subject,)
+    if isinstance(subject, torch.nn.Module):
+        yield from subject.modules()
+    else:
+        yield subject
 
 
 def own(holder: Any) -> dict[str, Any]:
     """Return the attributes that an object itself holds."""
     found = getattr(holder, "__dict__", None)
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        return {}
+    return found

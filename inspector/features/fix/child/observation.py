@@ -133,6 +133,7 @@ class ModelObserver:
 
     def observe(self) -> Iterator[SeenCall]:
         """Call the model in its scenarios, then with probes."""
+        # Before the first call, which may leave state: each probe starts from the model as it was loaded.
         pristine = self._pristine()
         for name, way in self._ways.items():
             yield from self._scenario(name, way)
@@ -153,7 +154,7 @@ class ModelObserver:
         if self._request.compiled and not is_asked:
             return
         for index in range(TIMES if is_asked else 1):
-            seed()
+            seed()  # for inputs that are drawn at random, and again below, for what the call draws
             with ExitStack() as modes:
                 try:
                     call = way.make()
@@ -162,6 +163,7 @@ class ModelObserver:
                     return
                 seed()
                 entry = Entry(name, index)
+                # Of this thread alone: other processes may have the cores, and a limit for probes follows from it.
                 began = time.thread_time()
                 seen = observe(
                     self._model,
@@ -208,6 +210,7 @@ class ModelObserver:
         reached: set[tuple[int, bool]] = set()
         passed: set[str] = set()
         for index, (name, way) in enumerate(self._ways.items()):
+            # Each side of each condition that a call of this scenario took.
             mine = {
                 (number, side)
                 for number, sides in enumerate(self._watch.result())
@@ -215,7 +218,9 @@ class ModelObserver:
                 if name in names
             }
             is_asked = any(each.startswith(f"{name}, ") for each in self._request.probes or ())
-            options = _options(way) if way.kind is not ScenarioKind.PROVOKED else ""
+            options = ""
+            if way.kind is not ScenarioKind.PROVOKED:
+                options = _options(way)
             is_new = not mine <= reached or options not in passed
             if index == 0 or is_asked or (way.kind is not ScenarioKind.PROVOKED and is_new):
                 yield name, way
@@ -273,6 +278,7 @@ class ProgramObserver:
         with ExitStack() as active:
             if not self._request.compiled:
                 active.enter_context(torch.compiler.set_stance("force_eager"))
+            # Both: a function is seen where it is compiled, a module where it is called.
             active.enter_context(patched(torch, "compile", self._compile(torch.compile)))
             module = torch._dynamo.eval_frame.OptimizedModule
             active.enter_context(patched(module, "__call__", self._module_call(module.__call__)))
@@ -281,7 +287,7 @@ class ProgramObserver:
                 program()
             except Exception as error:
                 raised = without_addresses(kind_and_message(error))
-            except SystemExit as left:
+            except SystemExit as left:  # how many programs end
                 raised = f"SystemExit: {left.code}"
         state = [[name, _state(subject)] for name, subject in self._subjects.items()]
         self._entries.append(Entry("program", raised=raised, state=state))
@@ -309,13 +315,16 @@ class ProgramObserver:
         def compile_(model: Any = None, **options: Any) -> Any:
             import torch
 
+            # Inductor rounds differently; the proof compares what Dynamo made of the code, whose graphs run eagerly.
             if request.compiled:
                 options = {key: value for key, value in options.items() if key in ("dynamic", "fullgraph")}
                 options["backend"] = "eager"
-            if model is None:
+            if model is None:  # `@torch.compile(dynamic=True)`
                 return lambda function: compile_(function, **options)
             made = original(model, **options)
-            return made if isinstance(model, torch.nn.Module) else self._noting(model, made)
+            if isinstance(model, torch.nn.Module):
+                return made
+            return self._noting(model, made)
 
         return compile_
 
@@ -377,7 +386,10 @@ class ProgramObserver:
         import torch
 
         is_module = isinstance(subject, torch.nn.Module)
-        base = type(subject).__qualname__ if is_module else getattr(subject, "__qualname__", "function")
+        if is_module:
+            base = type(subject).__qualname__
+        else:
+            base = getattr(subject, "__qualname__", "function")
         name, number = base, 1
         while name in self._subjects and self._subjects[name] is not subject:
             number += 1

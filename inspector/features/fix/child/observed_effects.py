@@ -42,7 +42,9 @@ class Outside:
 
     def __init__(self, own: str = "") -> None:
         """Allow writes below `own`, a folder of ctrace's; empty: there is none."""
-        self._allowed = (*_NO_DEED, own) if own else _NO_DEED
+        self._allowed: tuple[str, ...] = _NO_DEED
+        if own:
+            self._allowed = (*_NO_DEED, own)
         self.deed = ""
         """What a call was kept from doing, such as `write out/x.txt`; empty: nothing."""
 
@@ -68,7 +70,9 @@ class Outside:
         if event == "open":
             path, _mode, flags = arguments
             is_written = isinstance(flags, int) and bool(flags & _WRITING) and isinstance(path, str | bytes)
-            deed = f"write {os.fsdecode(path)}" if is_written else ""
+            deed = ""
+            if is_written:
+                deed = f"write {os.fsdecode(path)}"
         elif event in _CHANGING:
             deed = f"change {arguments[0]}"
         elif event in _NETWORK:

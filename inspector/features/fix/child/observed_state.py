@@ -83,7 +83,10 @@ class StateCheckpoint:
     def _facts(self, container: Container, content: Content) -> Facts:
         facts: Facts = {}
         for key, value in content.items():
-            name = key if type(key) in _NAMES else (f"{container.kind} {container.path_of(key)}",)
+            if type(key) in _NAMES:
+                name = key
+            else:
+                name = (f"{container.kind} {container.path_of(key)}",)
             kind = type(value)
             if kind in _EXACT:
                 facts[name] = kind, value
@@ -121,7 +124,9 @@ def leaves_of(subject: Any, state: StateCheckpoint | None = None) -> list[tuple[
     """
     import torch
 
-    named = list(subject.named_parameters()) if isinstance(subject, torch.nn.Module) else []
+    named = []
+    if isinstance(subject, torch.nn.Module):
+        named = list(subject.named_parameters())
     known = {id(leaf) for _, leaf in named}
     if isinstance(subject, torch.nn.Module):
         known |= {id(leaf) for leaf in subject.buffers()}
@@ -134,14 +139,20 @@ def leaves_of(subject: Any, state: StateCheckpoint | None = None) -> list[tuple[
 
 def _hidden(state: Sealed) -> list[Any]:
     """Describe state that no container shows: of the program's own random generators, arrays of NumPy, iterators."""
-    shown = state.shown if isinstance(state.shown, bytes) else repr(state.shown).encode()
+    if isinstance(state.shown, bytes):
+        shown = state.shown
+    else:
+        shown = repr(state.shown).encode()
     return [type(state.value).__qualname__, hashlib.blake2b(shown, digest_size=12).hexdigest()]
 
 
 def _path(kind: str, path: str, item: str, key: Any) -> str:
     if type(key) is tuple:
         return str(key[0])
-    return f"{kind} {path}{item.format(key) if key != '' else ''}"
+    name = f"{kind} {path}"
+    if key != "":
+        name += item.format(key)
+    return name
 
 
 @lru_cache(maxsize=1 << 12)
@@ -160,5 +171,7 @@ def _shown(fact: Any) -> list[Any]:
 def _tensor(value: Any) -> list[Any]:
     import torch
 
-    stride = list(value.stride()) if value.layout is torch.strided and not value.is_nested else []
+    stride = []
+    if value.layout is torch.strided and not value.is_nested:
+        stride = list(value.stride())
     return [type(value).__qualname__, str(value.dtype), list(value.shape), stride, value.requires_grad, digest(value)]

@@ -137,8 +137,13 @@ def redrawn(numbers: Iterable[int]) -> dict[str, Observer]:
 def _of_precision() -> dict[str, Observer]:
     found = {}
     for dtype in ("float16", "bfloat16", "float64"):
-        for scale in _SCALES if dtype == "float16" else (1.0, -30.0):
-            name = f"model in {dtype}{'' if scale == 1.0 else f' times {scale:g}'}"
+        scales: tuple[float, ...] = (1.0, -30.0)
+        if dtype == "float16":  # the factors of `_SCALES` leave the range of no other dtype
+            scales = _SCALES
+        for scale in scales:
+            name = f"model in {dtype}"
+            if scale != 1.0:
+                name += f" times {scale:g}"
             found[name] = Observer(_cast(dtype), _recast(dtype, scale), is_crossed=scale == 1.0)
     found[f"model in bfloat16 with integers of {UNEVEN}"] = Observer(_with_counts, _recast("bfloat16", 1.0))
     found[BUFFERS_IN_FLOAT64] = Observer(_with_buffers_in_float64, is_crossed=True)
@@ -210,8 +215,14 @@ def _casting(part: str | None) -> Prepare:
     def prepare(model: Any) -> Any:
         import torch
 
-        subject = model if part is None else getattr(model, part)
-        for leaf in (*subject.parameters(), *(() if part is None else subject.buffers())):
+        if part is None:
+            subject = model
+        else:
+            subject = getattr(model, part)
+        leaves = [*subject.parameters()]
+        if part is not None:
+            leaves += subject.buffers()
+        for leaf in leaves:
             if leaf.is_floating_point():
                 leaf.data = leaf.data.to(torch.bfloat16)
         return model
@@ -546,7 +557,9 @@ def _saved(subject: Any, _called: Callable[..., Any], _call: Call) -> Any:
 def _plain(value: Any) -> Any:
     import torch
 
-    return value.detach().clone() if isinstance(value, torch.Tensor) else value
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    return value
 
 
 def _loaded(model: Any) -> Any:
@@ -661,7 +674,10 @@ def _of_methods(model: Any, mined: Mined) -> dict[str, Observer]:
     found = {}
     flags = _flags(model, mined)
     for method in methods(model, mined):
-        name = f"{method.path}.{method.name}" if method.path else method.name
+        if method.path:
+            name = f"{method.path}.{method.name}"
+        else:
+            name = method.name
         for how, filled in arguments(method, model, mined):
             found[f"after {name}({how})"] = Observer(sequence=_around_method(method, filled, between=False))
             found[f"around {name}({how})"] = Observer(
@@ -676,7 +692,9 @@ def _of_methods(model: Any, mined: Mined) -> dict[str, Observer]:
 
 def _around_method(method: Method, filled: Arguments, *, between: bool) -> Sequence:
     def sequence(subject: Any, called: Callable[..., Any], call: Call) -> Any:
-        found = [_one_call(subject, called, call)] if between else []
+        found = []
+        if between:
+            found = [_one_call(subject, called, call)]
         try:
             holder = holder_of(method, subject)
             args, kwargs = filled(call)
@@ -731,5 +749,7 @@ def _penalized(subject: Any, called: Callable[..., Any], call: Call) -> Any:
         first: tuple[Any, ...] = torch.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
         again = [each for each in first if each is not None and each.requires_grad]
         penalty = sum((each.square().sum() for each in again), torch.zeros(()))
-        second: tuple[Any, ...] = torch.autograd.grad(penalty, leaves, allow_unused=True) if again else ()
+        second: tuple[Any, ...] = ()
+        if again:
+            second = torch.autograd.grad(penalty, leaves, allow_unused=True)
     return outputs, [None if each is None else each.isfinite() for each in (*first, *second)]

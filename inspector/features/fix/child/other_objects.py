@@ -65,8 +65,9 @@ def _store(holder: Any, key: Any) -> dict[Any, Any]:
 
     if isinstance(holder, dict):
         return holder
-    is_buffer = isinstance(holder, torch.nn.Module) and key in holder._buffers
-    return holder._buffers if is_buffer else own(holder)
+    if isinstance(holder, torch.nn.Module) and key in holder._buffers:
+        return holder._buffers
+    return own(holder)
 
 
 def _places(module: Any, path: str) -> Iterator[_Place]:
@@ -106,7 +107,9 @@ def _kinds(value: Any) -> dict[str, Value]:
             "a number": lambda leaf: float(leaf.detach().float().mean()),
             "float64": lambda leaf: leaf.detach().double(),
         }
-        return {**others, **(rows if is_long else {})}
+        if is_long:
+            others.update(rows)
+        return others
     found: dict[str, Value] = {}
     if value and (type(value) in (list, tuple) or isinstance(value, dict)):
         found["an empty one"] = _emptied

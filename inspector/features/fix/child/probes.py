@@ -269,7 +269,9 @@ def _computed(call: Call) -> Call:
     """Pass tensors that another module has computed: no leaves, with a gradient to give on."""
 
     def change(leaf: Any) -> Any:
-        return leaf.detach().clone().requires_grad_().mul(1.0) if leaf.is_floating_point() else leaf
+        if leaf.is_floating_point():
+            return leaf.detach().clone().requires_grad_().mul(1.0)
+        return leaf
 
     return _changed(call, change)
 
@@ -310,7 +312,9 @@ def _as_integers(call: Call) -> Call:
     """Pass integers where floats were: an op may then truncate, or refuse them."""
 
     def changed(leaf: Any) -> Any:
-        return (leaf.detach() * 3).round().long() if leaf.is_floating_point() else leaf
+        if leaf.is_floating_point():
+            return (leaf.detach() * 3).round().long()
+        return leaf
 
     return _changed(call, changed)
 
@@ -321,7 +325,9 @@ def _as_fractions(call: Call) -> Call:
     def changed(leaf: Any) -> Any:
         if _is_integer(leaf):
             return leaf.float() + 0.6
-        return (leaf.detach() + 0.6).requires_grad_(leaf.requires_grad) if leaf.is_floating_point() else leaf
+        if leaf.is_floating_point():
+            return (leaf.detach() + 0.6).requires_grad_(leaf.requires_grad)
+        return leaf
 
     return _changed(call, changed)
 
@@ -380,7 +386,9 @@ def _with_dictionaries(call: Call, made: Callable[[dict[Any, Any]], Any]) -> Cal
         if type(value) is dict:
             changed = True
             return made({key: visited(each) for key, each in value.items()})
-        return type(value)(map(visited, value)) if type(value) in (list, tuple) else value
+        if type(value) in (list, tuple):
+            return type(value)(map(visited, value))
+        return value
 
     args, kwargs = visited(call.args), {key: visited(each) for key, each in call.kwargs.items()}
     if not changed:

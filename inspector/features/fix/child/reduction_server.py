@@ -226,7 +226,9 @@ def _run_file(file: str, recorder: Recorder) -> int:
     try:
         exec(compile(Path(file).read_bytes(), file, "exec", dont_inherit=True), main.__dict__)
     except SystemExit as left:
-        return left.code if isinstance(left.code, int) else int(left.code is not None)
+        if isinstance(left.code, int):
+            return left.code
+        return int(left.code is not None)
     except BaseException as error:
         at, line = place_of_failure(error) or (None, None)
         recorder.add(Failure(FailurePhase.RUN, type_name(error), message(error) or NO_MESSAGE, at, line))

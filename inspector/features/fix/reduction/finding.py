@@ -82,7 +82,7 @@ def chosen(causes: Iterable[RootCause], site: str | None) -> RootCause:
             "there is no finding to reproduce: the target compiles without breaks, recompilations or errors",
             "ctrace explain shows what torch.compile did",
         )
-    if site is None:
+    if site is None:  # an expected finding only if there is no other: nobody has to do anything about it
         return next((each for each in known if not each.expected), known[0])
     name, _, line = site.rpartition(":")
     for each in known:
@@ -114,7 +114,9 @@ def _sought(cause: RootCause, lead: Symptom, session: Session) -> Sought:
     match lead.what:
         case Finding.BREAK:
             each = session.breaks[lead.index]
-            words = each.gb[0] if each.gb else "graph break"
+            words = "graph break"
+            if each.gb:
+                words = each.gb[0]
             about = Sought(cause.id, lead.what, words, each.gb, same=_about_break(each))
             return replace(about, file=each.file, line=each.line, column=_column(each, session), function=each.function)
         case Finding.SKIP:
@@ -127,10 +129,12 @@ def _sought(cause: RootCause, lead: Symptom, session: Session) -> Sought:
         case Finding.DANGER:
             danger = session.dangers[lead.index]
             same = tuple(words_of(danger))
+            # Statements with these words are dropped at once: else the smaller program shows another danger.
             others = {word for each in session.dangers for word in words_of(each)} - set(same)
             about = Sought(cause.id, lead.what, "wrong result", ("AssertionError",), DIFFERS)
             return replace(about, same=same, others=tuple(sorted(others)))
         case _:
+            # By the shape of its message: numbers and names change while the program shrinks.
             failure = session.failure
             assert failure is not None
             about = Sought(cause.id, Finding.FAILURE, failure.type, (failure.type,), shape_of(failure.message))
@@ -153,8 +157,12 @@ def _of_recompiles(cause: RootCause, session: Session) -> Sought:
 def _column(each: Break, session: Session) -> int | None:
     """Return where in its line a break's code begins, in bytes as Python's trees count them."""
     lines = session.listings.get(each.file, "").splitlines()
-    whole = lines[each.line - 1] if each.line <= len(lines) else ""
-    at = whole.find(each.source) if each.source else -1
+    whole = ""
+    if each.line <= len(lines):
+        whole = lines[each.line - 1]
+    at = -1
+    if each.source:
+        at = whole.find(each.source)
     if at < 0 or each.span is None:
         return None
     return len(whole[: at + each.span[0]].encode())
@@ -163,14 +171,19 @@ def _column(each: Break, session: Session) -> int | None:
 def _about_break(each: Break) -> tuple[str, ...]:
     """Return what stays the same while the code around a break shrinks: the construct, its title, what was called."""
     function = _FUNCTION.search(each.called)  # the name of its module is another one in a program of one file
-    called = (function[1] or function[0]) if function else _ARGUMENTS.split(each.called)[0].strip()
+    if function:
+        called = function[1] or function[0]
+    else:
+        called = _ARGUMENTS.split(each.called)[0].strip()
     return each.construct, each.title, called
 
 
 def _last_names(subject: str) -> str:
     """Return the end of a name: `training` of `model.fc.training`, `x.size(0)` of `self.x.size(0)`."""
     found = _END.search(subject)
-    return found[0] if found else subject
+    if found:
+        return found[0]
+    return subject
 
 
 def words_of(danger: Danger) -> Iterator[str]:
@@ -205,19 +218,21 @@ def title_in(what: Sought, session: Session, file: str, lines: tuple[int, ...]) 
 
 def _titled(what: Sought, session: Session) -> Iterator[tuple[tuple[str, int], str]]:
     """Yield the place and the title of each such finding of a run."""
-    for broken in session.breaks if what.what is Finding.BREAK else ():
-        if _is_break(what, broken):
-            title = title_of_break(broken)
-            yield (broken.file, broken.line), title
-            if what.library:  # a break's own line is the innermost one of the user, who calls the library here
-                yield from (((frame.file, frame.line), title) for path in broken.paths for frame in path)
-    for skip in session.skips if what.what is Finding.SKIP else ():
-        if skip.rule in what.ids:
-            yield (skip.file, skip.line), f"{skip.function} {skip.outcome}"
-    for again in session.recompiles if what.what is Finding.RECOMPILE else ():
-        yield from (
-            ((again.file, again.line), title_of_change(each)) for each in again.causes if _is_change(what, each)
-        )
+    if what.what is Finding.BREAK:
+        for broken in session.breaks:
+            if _is_break(what, broken):
+                title = title_of_break(broken)
+                yield (broken.file, broken.line), title
+                if what.library:  # a break's own line is the innermost one of the user, who calls the library here
+                    yield from (((frame.file, frame.line), title) for path in broken.paths for frame in path)
+    if what.what is Finding.SKIP:
+        for skip in session.skips:
+            if skip.rule in what.ids:
+                yield (skip.file, skip.line), f"{skip.function} {skip.outcome}"
+    if what.what is Finding.RECOMPILE:
+        for again in session.recompiles:
+            changes = [each for each in again.causes if _is_change(what, each)]
+            yield from (((again.file, again.line), title_of_change(each)) for each in changes)
 
 
 def _is_break(what: Sought, each: Break) -> bool:
@@ -230,7 +245,7 @@ def is_shown(what: Sought, session: Session, file: str, lines: tuple[int, ...]) 
 
 
 def _is_there(what: Sought, place: tuple[str, int], file: str, lines: tuple[int, ...]) -> bool:
-    if what.library:
+    if what.library:  # the program of one file still calls the package, whose line stays where it is
         return place == (what.library, what.line)
     return place[0] == file and (place[1] in lines or not lines)
 
@@ -238,6 +253,7 @@ def _is_there(what: Sought, place: tuple[str, int], file: str, lines: tuple[int,
 def _places(what: Sought, session: Session) -> Iterator[tuple[str, int]]:
     """Yield the places at which a run shows a finding with the same id; an exception may stand for it."""
     yield from (place for place, _ in _titled(what, session))
+    # With fullgraph=True, or a limit of one recompilation, torch raises what it would have reported.
     failure = session.failure
     if failure is None:
         return
@@ -264,7 +280,9 @@ def is_reason(what: Sought, message: str) -> bool:
 
 def is_called(what: Sought, message: str) -> bool:
     """Whether a text of torch names what could not be called, if the break has such a name."""
-    called = what.same[-1] if what.same else ""
+    called = ""
+    if what.same:
+        called = what.same[-1]
     return called in message
 
 

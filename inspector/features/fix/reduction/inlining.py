@@ -62,20 +62,27 @@ def _splitting(number: int, index: int) -> Edit:
 
 
 def _inlining(number: int, index: int, name: str) -> Edit:
+    """Write the value of `name = value` where the name is read: everywhere if it is simple and nothing else assigns the
+    name, and otherwise in the first read behind it.
+    """
+
     def edit(tree: ast.Module) -> bool:
         block, node = _at(tree, number, index)
         assert isinstance(node, ast.Assign)
-        writes = [each for each in ast.walk(tree) if isinstance(each, ast.Name) and each.id == name]
-        reads = [each for each in writes if isinstance(each.ctx, ast.Load)]
-        if isinstance(node.value, ast.Constant | ast.Name | ast.Attribute) and len(writes) - len(reads) == 1:
+        uses = [each for each in ast.walk(tree) if isinstance(each, ast.Name) and each.id == name]
+        reads = [each for each in uses if isinstance(each.ctx, ast.Load)]
+        writes = [each for each in uses if not isinstance(each.ctx, ast.Load)]
+        is_simple = isinstance(node.value, ast.Constant | ast.Name | ast.Attribute)
+        if is_simple and len(writes) == 1:
             del block[index]
             return bool(reads) and _replace_reads(tree, name, node.value)
         later = [each for part in block[index + 1 :] for each in ast.walk(part) if each in reads]
         if not later:
             return False
-        # Only the first read behind the assignment, up to the next assignment; the question decides.
-        following = [each for each in writes if each is not node.targets[0] and not isinstance(each.ctx, ast.Load)]
-        if len(later) > 1 and not following:
+        # Further reads are fine where something else assigns the name, here or in another function, and they may be
+        # reads of that; whether the smaller program still shows the finding decides.
+        is_assigned_elsewhere = any(each is not node.targets[0] for each in writes)
+        if len(later) > 1 and not is_assigned_elsewhere:
             return False
         del block[index]
         return put(tree, later[0], copy.deepcopy(node.value))

@@ -100,10 +100,14 @@ def innermost(tree: ast.AST, line: int, column: int | None = None) -> ast.stmt |
     """Return the innermost statement that has a line; of several, the one with the column, or else the last."""
     found: ast.stmt | None = None
     for each in ast.walk(tree):
-        if isinstance(each, ast.stmt) and first_line(each) <= line <= (each.end_lineno or each.lineno):
-            # ast.walk goes from the outside to the inside
-            found = each if column is None or _has_column(each, line, column) else found
-    return found if found is not None or column is None else innermost(tree, line)
+        if not isinstance(each, ast.stmt):
+            continue
+        has_line = first_line(each) <= line <= (each.end_lineno or each.lineno)
+        if has_line and (column is None or _has_column(each, line, column)):
+            found = each  # ast.walk goes from the outside to the inside
+    if found is not None or column is None:
+        return found
+    return innermost(tree, line)
 
 
 def _has_column(node: ast.stmt, line: int, column: int) -> bool:

@@ -83,8 +83,13 @@ class Tries:
         write_text(file, text)
         request = {"file": str(file), "log": str(log), "output": str(output), "seconds": self.limit, "eager": eager}
         answer = self.ask(request)
-        session = build(read(log), Target(str(file))) if log.exists() else Session()
-        written = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
+        if log.exists():
+            session = build(read(log), Target(str(file)))
+        else:
+            session = Session()
+        written = ""
+        if output.exists():
+            written = output.read_text(encoding="utf-8", errors="replace")
         delete(folder)
         return Try(session, str(file), written, answer["status"], answer["timed_out"], answer["seconds"])
 

@@ -149,7 +149,9 @@ class Reproduction:
 
     def _request(self) -> CaptureRequest:
         assert not isinstance(self._resolved, ProgramTarget)
-        path = str(self._resolved.path) if self._resolved.path is not None else None
+        path = None
+        if self._resolved.path is not None:
+            path = str(self._resolved.path)
         return CaptureRequest("model", path, self._resolved.module, self._resolved.name, (), self._options, "")
 
     def _wanted(self) -> Iterable[tuple[str, int]]:
@@ -158,7 +160,10 @@ class Reproduction:
             yield self._sought.file, self._sought.line
         for each in self._session.breaks:
             if (each.file, each.line) == (self._sought.file, self._sought.line):
-                path = each.paths[0] if each.paths else ()
+                if each.paths:
+                    path = each.paths[0]
+                else:
+                    path = ()
                 yield from ((one.file, one.line) for one in reversed(path) if Path(one.file).is_file())
                 return
 
@@ -171,7 +176,10 @@ class Reproduction:
             tried.add(each.program.text)
             self._say(f"starting from {each.what}")
             calls = len(compile_calls(ast.parse(each.program.text)))
-            self._keeps_backend = calls if has_backends(each.program.text, calls) else 0
+            if has_backends(each.program.text, calls):
+                self._keeps_backend = calls
+            else:
+                self._keeps_backend = 0
             tries.limit = self._limit()
             if self._shows(each.program, tries):
                 return each
@@ -179,14 +187,18 @@ class Reproduction:
             if left is not None and left < -self._overtime:
                 what = f"{self._sought.id}: no program showed it within the time, {_tried(len(tried), len(starts))}"
                 raise TargetError(what, "name more time, such as --budget 10m")
-        why = f": {described.error}" if described.error else ""
+        why = ""
+        if described.error:
+            why = f": {described.error}"
         what = f"{self._sought.id}: no program of one file shows it outside of the target{why}"
         raise TargetError(what, "name another finding, or make the target need fewer files")
 
     def _limit(self) -> float:
         """Return the seconds that a start may take: not many more than are left."""
         left = self._budget.left
-        return _FIRST_SECONDS if left is None else min(_FIRST_SECONDS, max(left, _LEAST_FIRST_SECONDS))
+        if left is None:
+            return _FIRST_SECONDS
+        return min(_FIRST_SECONDS, max(left, _LEAST_FIRST_SECONDS))
 
     # The reduction
 
@@ -230,8 +242,11 @@ class Reproduction:
 
     def _formed(self, program: Program, tries: Tries) -> tuple[Program, str]:
         """Write the last form of the program, and drop the seed if nothing is random."""
-        if "rand" not in program.text and (plain := program.edited(lambda tree: without(tree, SEED))) is not None:
-            program = plain if self._shows(plain, tries) else program
+        plain = None
+        if "rand" not in program.text:
+            plain = program.edited(lambda tree: without(tree, SEED))
+        if plain is not None and self._shows(plain, tries):
+            program = plain
         if self._sought.what is Finding.BREAK and "fullgraph=True" in program.text:
             return program, "fullgraph=True raises"
         for name, edit in forms(self._sought.what):
@@ -243,7 +258,9 @@ class Reproduction:
 
 
 def _tried(number: int, of: int) -> str:
-    return f"of which {number} of {of} were tried" if number < of else f"all {of} were tried"
+    if number < of:
+        return f"of which {number} of {of} were tried"
+    return f"all {of} were tried"
 
 
 def _is_expected(session: Session, sought: Sought) -> bool:

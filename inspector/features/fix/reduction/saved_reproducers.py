@@ -89,7 +89,9 @@ def saved(root: Path, ids: Iterable[str]) -> dict[str, str]:
 
 def written(text: str, found: tuple[int, ...], sought: Sought, environment: Environment) -> tuple[str, tuple[int, ...]]:
     """Return the file's text, and where the lines that show the finding are now."""
-    words = "" if sought.title.startswith(sought.words) else f"{sought.words}: "
+    words = ""
+    if not sought.title.startswith(sought.words):
+        words = f"{sought.words}: "
     head = [f"# {_one_line(words + sought.title)}", f"# {versions(environment)}"]
     lines = [*head, *text.rstrip("\n").splitlines()]
     moved = tuple(each + len(head) for each in found)
@@ -108,4 +110,6 @@ def _one_line(text: str) -> str:
     """Keep the first line of a title, and nothing that names a path of the machine."""
     first = " ".join(text.split())
     first = re.sub(r"(?<![\w.])/(?:[\w.+-]+/)+", "", first)
-    return first if len(first) <= _LONGEST_LINE else f"{first[: _LONGEST_LINE - 3]}..."
+    if len(first) <= _LONGEST_LINE:
+        return first
+    return f"{first[: _LONGEST_LINE - 3]}..."

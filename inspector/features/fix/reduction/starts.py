@@ -168,7 +168,9 @@ class OneFile:
         if self._place.is_function:
             kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
             holders = [each for each in ast.walk(tree) if isinstance(each, kinds) and _has(each, self._place.line)]
-            node = holders[-1] if holders else None
+            node = None
+            if holders:
+                node = holders[-1]
         if node is not None:
             set_anchor(node)
 
@@ -196,7 +198,10 @@ class OneFile:
             return
         yield from self._new(file)
         for alias in node.names:
-            inner = self._file(f"{node.module}.{alias.name}" if node.module else alias.name, path, node.level)
+            name = alias.name
+            if node.module:
+                name = f"{node.module}.{alias.name}"
+            inner = self._file(name, path, node.level)
             if inner is not None and inner != file:
                 yield from self._new(inner)
                 self.modules.add(alias.asname or alias.name)
@@ -206,11 +211,16 @@ class OneFile:
     def _new(self, file: Path) -> list[ast.stmt]:
         """Return the statements of a file the first time."""
         is_new = file not in self._done and len(self._done) < _MOST_FILES
-        return self._body(file, is_program=False) if is_new else []
+        if not is_new:
+            return []
+        return self._body(file, is_program=False)
 
     def _file(self, module: str, path: Path, level: int) -> Path | None:
         """Return the file of a local module."""
-        base = path.parents[level - 1] if level else self._folder
+        if level:
+            base = path.parents[level - 1]
+        else:
+            base = self._folder
         stem = base.joinpath(*[part for part in module.split(".") if part])
         for each in (stem.with_suffix(".py"), stem / "__init__.py"):
             if each.is_file() and "site-packages" not in each.parts:
@@ -283,9 +293,8 @@ class Starts(Struct, frozen=True):
         if self.sought.what is Finding.DANGER:
             yield from (self._comparing(callee, lines, backend) for backend in _BACKENDS)
             return
-        failing = self.sought.what is Finding.FAILURE
         distinct = list(dict.fromkeys(lines))
-        for backend in _BACKENDS if failing else _BACKENDS[:1]:
+        for backend in self._backends():
             if self.sought.what is Finding.BREAK:
                 yield self._calling(callee, [f"compiled({call})" for call in distinct[:1]], backend, fullgraph=True)
                 yield self._calling(callee, [f"compiled({call})" for call in distinct[:_FEW]], backend)
@@ -298,10 +307,16 @@ class Starts(Struct, frozen=True):
         return "\n".join([*head, *lines])
 
     def _arguments(self, backend: str, *, fullgraph: bool = False) -> list[str]:
-        found = [f"backend={backend}"] if backend else []
-        found += ["fullgraph=True"] if fullgraph or self.options.fullgraph else []
-        found += [f"dynamic={self.options.dynamic}"] if self.options.dynamic is not None else []
-        return found + ([f"mode={self.options.mode!r}"] if self.options.mode and not backend else [])
+        found = []
+        if backend:
+            found = [f"backend={backend}"]
+        if fullgraph or self.options.fullgraph:
+            found += ["fullgraph=True"]
+        if self.options.dynamic is not None:
+            found += [f"dynamic={self.options.dynamic}"]
+        if self.options.mode and not backend:  # only Inductor has modes
+            found += [f"mode={self.options.mode!r}"]
+        return found
 
     def _comparing(self, callee: str, calls: Sequence[str], backend: str) -> str:
         arguments = ", ".join(["eager", *self._arguments(backend)])
@@ -331,7 +346,10 @@ class Starts(Struct, frozen=True):
         if path is None:
             return ast.Module([], [])
         is_program = isinstance(self.resolved, ProgramTarget)
-        folder = Path.cwd() if self.resolved.path is None else path.parent
+        if self.resolved.path is None:
+            folder = Path.cwd()
+        else:
+            folder = path.parent
         return OneFile(folder, self._place()).of(path, is_program=is_program)
 
     def _model(self) -> str:
@@ -346,7 +364,9 @@ class Starts(Struct, frozen=True):
                     required = len(args.posonlyargs) + len(args.args) - len(args.defaults)
                     total = len(args.posonlyargs) + len(args.args) + len(args.kwonlyargs)
                     is_made = not required and (self.resolved.name is None or not total)
-                    return f"{name}()" if is_made else name
+                    if is_made:
+                        return f"{name}()"
+                    return name
         return name
 
     def _whole(self) -> Iterator[StartProgram]:
@@ -361,18 +381,30 @@ class Starts(Struct, frozen=True):
                 yield from self._joined(text, imports, "the whole model")
         if self.sought.what is Finding.DANGER:
             texts = [each["source"] for each in self.described.calls]
-            for text in self._drivers(model, [[each] for each in texts]) if None not in texts else ():
-                yield from self._joined(text, [], "the whole model")
+            if None not in texts:
+                for text in self._drivers(model, [[each] for each in texts]):
+                    yield from self._joined(text, [], "the whole model")
         else:
             lines = list(self._calls_with_modes())
-            for backend in _BACKENDS if self.sought.what is Finding.FAILURE else _BACKENDS[:1]:
-                head = f"model_ = {model}\n" + ("model_.train()\n" if self.options.train else "")
+            head = f"model_ = {model}\n"
+            if self.options.train:
+                head += "model_.train()\n"
+            for backend in self._backends():
                 yield from self._joined(head + self._calling("model_", lines, backend), imports, "the whole model")
+
+    def _backends(self) -> tuple[str, ...]:
+        """Return the backends to try: a failure may come from any stage, what else is sought comes from Dynamo."""
+        if self.sought.what is Finding.FAILURE:
+            return _BACKENDS
+        return _BACKENDS[:1]
 
     def _calls_with_modes(self) -> Iterator[str]:
         """Write each call with its inputs as the file makes them, in the modes of its scenario."""
         for each in self.described.calls:
-            args = each["args"] if each["args"] is not None else each["source"]
+            if each["args"] is not None:
+                args = each["args"]
+            else:
+                args = each["source"]
             if args is None:
                 return
             line = f"compiled({args})"
@@ -392,23 +424,33 @@ class Starts(Struct, frozen=True):
             return
         is_comparison = self.sought.what is Finding.DANGER
         for number, each in enumerate(tail):
-            is_last = number >= len(tail) - _COMPARISON
-            if is_last if is_comparison else ast.unparse(each) == SEED:
+            if is_comparison:
+                is_pinned = number >= len(tail) - _COMPARISON
+            else:
+                is_pinned = ast.unparse(each) == SEED
+            if is_pinned:
                 pin(each)
         known = {ast.unparse(each) for each in extra}
         own = [each for each in tree.body if ast.unparse(each) not in known]
         whole = Program(ast.fix_missing_locations(ast.Module([*extra, *own, *tail], [])))
         clean = whole.edited(drop_unused)  # an import may matter although no name of it is read
-        alone = whole.edited(without_all(self.sought.others, self.sought.same)) if self.sought.others else None
+        alone = None
+        if self.sought.others:
+            alone = whole.edited(without_all(self.sought.others, self.sought.same))
         yield from (StartProgram(each, what) for each in (alone, clean, whole) if each is not None)
 
     def _program(self) -> Iterator[StartProgram]:
-        backends = _BACKENDS if self.sought.what is Finding.FAILURE else ("'eager'",)
-        for backend in backends:
-            for fullgraph in (True, False) if self.sought.what is Finding.BREAK else (False,):
+        # With fullgraph=True, a break raises, which shows it without a log.
+        modes = [False]
+        if self.sought.what is Finding.BREAK:
+            modes = [True, False]
+        for backend in self._backends():
+            for fullgraph in modes:
                 tree = self._tree()
                 _seeded(tree)
-                changed = with_backend(tree, ast.literal_eval(backend)) if backend else True
+                changed = True
+                if backend:
+                    changed = with_backend(tree, ast.literal_eval(backend))
                 if changed and (not fullgraph or with_fullgraph(tree)):
                     yield StartProgram(Program(ast.fix_missing_locations(tree)), "the whole program")
         tree = self._tree()

@@ -69,7 +69,9 @@ def _git_state(path: Path) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode or not done.stdout.strip():
         return ""
-    return "is not in git yet" if done.stdout.startswith("??") else "has uncommitted changes"
+    if done.stdout.startswith("??"):
+        return "is not in git yet"
+    return "has uncommitted changes"
 
 
 def apply(root: Path, names: Iterable[str], base: Mapping[str, str], files: Iterable[NewText], cwd: str) -> Path:
@@ -126,7 +128,9 @@ def undo(root: Path) -> AppliedRepair:
         RunError: there is none, nothing proves that this user's ctrace wrote its record, a file has changed since, or a
             file cannot be written.
     """
-    records = sorted((root / _FOLDER).glob(f"*{_RECORD}")) if (root / _FOLDER).is_dir() else []
+    records = []
+    if (root / _FOLDER).is_dir():
+        records = sorted((root / _FOLDER).glob(f"*{_RECORD}"))
     if not records:
         raise RunError("there is no applied repair to undo", f"repairs that ctrace fix --apply wrote are in {root}")
     record = records[-1]
@@ -177,7 +181,9 @@ def _read(file: str) -> str:
         with Path(file).open(encoding="utf-8", newline="") as opened:
             return opened.read()
     except (OSError, UnicodeDecodeError) as error:
-        why = reason(error) if isinstance(error, OSError) else "it is not in UTF-8"
+        why = "it is not in UTF-8"
+        if isinstance(error, OSError):
+            why = reason(error)
         raise RunError(f"{file} cannot be read: {why}", "check the file") from None
 
 
@@ -199,7 +205,9 @@ def _replace_all(files: Iterable[tuple[str, str, str]]) -> None:
     except BaseException as error:
         with _undisturbed():
             kept = [each for each, before in reversed(done) if not _restored(each, before)]
-        state = f"these could not be restored: {', '.join(kept)}" if kept else "all files are as before"
+        state = "all files are as before"
+        if kept:
+            state = f"these could not be restored: {', '.join(kept)}"
         if isinstance(error, OSError):
             raise RunError(f"{file} cannot be written: {reason(error)}; {state}", remedy(error)) from None
         if kept:

@@ -74,6 +74,7 @@ class Files:
         if file not in self._texts:
             why = ""
             try:
+                # With `newline=""`, the line ends stay as they are: a patch must not change all lines.
                 with Path(file).open(encoding="utf-8", newline="") as opened:
                     text = opened.read()
             except OSError as error:
@@ -103,6 +104,7 @@ def candidates(scene: DiagnosisScene, files: Files, target: str | None) -> Itera
         files: the texts to change.
         target: the target's own file, where settings are written; None: it has none.
     """
+    # A repair and a piece of advice may write the same text; the repair, which comes first, knows more about it.
     seen: set[tuple[NewText, ...]] = set()
     for each in (*_of_source(scene, files), *_of_advice(scene, files), *_of_settings(scene, files, target)):
         if each.files and each.trial == Trial():
@@ -117,7 +119,9 @@ def _of_source(scene: DiagnosisScene, files: Files) -> Iterator[RepairCandidate]
         if cause.expected:
             continue
         for place in dict.fromkeys(places(scene, cause, files)):
-            package = "" if scene.is_users(place.file) else package_of(place.file) or "the standard library"
+            package = ""
+            if not scene.is_users(place.file):
+                package = package_of(place.file) or "the standard library"
             is_users = not package
             for repair in all_repairs():
                 for rewrite in _found(repair.find, place, repair.name, files):
@@ -144,6 +148,7 @@ def _conditions(
 ) -> tuple[Condition, ...]:
     """Return the conditions that calls must reach: those of the rewrite, and those in the lines that it changes."""
     declared = [Condition(place.file, place.line, each) for each in rewrite.needs_inputs]
+    # By their normal form: the repair may have written the condition with other spaces or quotes.
     known = {_plain(each.expression) for each in declared}
     changed = conditions_of(place.file, place.source, rewrite.source)
     others = _writers(scene, place.file, place.source, rewrite.source, is_users=is_users)
@@ -152,8 +157,10 @@ def _conditions(
 
 def _writers(scene: DiagnosisScene, file: str, before: str, after: str, *, is_users: bool) -> tuple[Condition, ...]:
     """Return the lines that write what a change reads, also those of other files that the target has loaded."""
-    others = read_neighbors(file, before, after).must_run(_loaded(scene)) if is_users else ()
-    return (*writers(file, before, after), *others)
+    mine = writers(file, before, after)
+    if not is_users:  # the files beside a package's are its own
+        return tuple(mine)
+    return (*mine, *read_neighbors(file, before, after).must_run(_loaded(scene)))
 
 
 def _loaded(scene: DiagnosisScene) -> set[str]:
@@ -165,14 +172,23 @@ def _open(
     scene: DiagnosisScene, file: str, before: str, after: str, costs: str = "", *, is_users: bool
 ) -> tuple[tuple[str, str], ...]:
     """Return the questions that reading a change leaves open, with their obligations."""
-    others = read_neighbors(file, before, after).questions(_loaded(scene)) if is_users else ()
-    found = [(DTYPE if "autocast" in each else EXCEPTIONS, each) for each in (*open_questions(before, after), *others)]
-    return (*found, (COST, costs)) if costs else tuple(found)
+    questions = [*open_questions(before, after)]
+    if is_users:
+        questions += read_neighbors(file, before, after).questions(_loaded(scene))
+    found = []
+    for each in questions:
+        obligation = DTYPE if "autocast" in each else EXCEPTIONS  # a value that is not there raises
+        found.append((obligation, each))
+    if costs:
+        found.append((COST, costs))
+    return tuple(found)
 
 
 def _plain(expression: str) -> str:
     tree = parsed(expression.strip())
-    return ast.unparse(tree) if tree is not None else expression
+    if tree is not None:
+        return ast.unparse(tree)
+    return expression
 
 
 def conditions_of(file: str, before: str, after: str) -> tuple[Condition, ...]:
@@ -180,7 +196,9 @@ def conditions_of(file: str, before: str, after: str) -> tuple[Condition, ...]:
     tree = parsed(before)
     lines = replaced_lines(before, after)
     found: dict[Condition, None] = {}
-    for function in ast.walk(tree) if tree is not None else ():
+    if tree is None:
+        return ()
+    for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         for node in _inside(function):
@@ -212,6 +230,7 @@ def _inside(function: ast.AST) -> Iterator[ast.AST]:
         if isinstance(child, ast.arguments) or child in getattr(function, "decorator_list", ()):
             continue
         yield child
+        # A function inside is a function of its own in `conditions_of`, with calls of its own.
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
             yield from _inside(child)
 
@@ -240,7 +259,9 @@ def places(scene: DiagnosisScene, cause: RootCause, files: Files) -> Iterator[Re
     own = [each for each in _of_others(scene, cause) if each[:2] not in broken]
     for found in (*_of_breaks(scene, cause), *own):
         file, line, function, names = found
-        text = files.text(file) if not file.startswith("<") else None
+        text = None
+        if not file.startswith("<"):
+            text = files.text(file)
         if text is not None and 0 < line <= len(text.splitlines()):
             yield RepairPlace(file, text, line, function, names)
 
@@ -251,8 +272,10 @@ _Found = tuple[str, int, str, tuple[str, ...]]
 
 def _of_breaks(scene: DiagnosisScene, cause: RootCause) -> Iterator[_Found]:
     for each in scene.breaks(cause):
-        names = tuple(dict.fromkeys((*_names(each.expression or each.source), *([each.called] if each.called else []))))
+        in_code = _names(each.expression or each.source)
+        names = tuple(dict.fromkeys(filter(None, (*in_code, each.called))))
         yield each.file, each.line, each.function, names
+        # The break's own line, then the user's line that led there, then a library's that broke.
         for path in each.paths:
             for frame in reversed(path):
                 if scene.is_users(frame.file) and (frame.file, frame.line) != (each.file, each.line):
@@ -264,11 +287,13 @@ def _of_breaks(scene: DiagnosisScene, cause: RootCause) -> Iterator[_Found]:
 
 def _of_others(scene: DiagnosisScene, cause: RootCause) -> Iterator[_Found]:
     for skip in scene.skips(cause):
-        if skip.break_index is None:
+        if skip.break_index is None:  # else the break has the place
             yield skip.file, skip.line, skip.function, ()
     for recompile in scene.recompiles(cause):
         for each in recompile.causes:
-            names = (each.subject,) if each.subject else ()
+            names: tuple[str, ...] = ()
+            if each.subject:
+                names = (each.subject,)
             file, line = each.file or recompile.file, each.line or recompile.line
             yield file, line, recompile.function, names
     for danger in scene.dangers(cause):
@@ -283,8 +308,10 @@ def _of_others(scene: DiagnosisScene, cause: RootCause) -> Iterator[_Found]:
 def _names(source: str) -> tuple[str, ...]:
     """Return the names and attributes that a piece of source reads."""
     tree = parsed(source.strip().rstrip(":"))
-    nodes = ast.walk(tree) if tree is not None else ()
-    return tuple(dict.fromkeys(ast.unparse(node) for node in nodes if isinstance(node, ast.Name | ast.Attribute)))
+    if tree is None:
+        return ()
+    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute))
+    return tuple(dict.fromkeys(map(ast.unparse, names)))
 
 
 def _of_advice(scene: DiagnosisScene, files: Files) -> Iterator[RepairCandidate]:
@@ -363,11 +390,15 @@ def _of_settings(scene: DiagnosisScene, files: Files, target: str | None) -> Ite
 
 
 def _of_setting(name: str, setting: Setting, files: Files, target: str | None) -> Iterator[RepairCandidate]:
-    text = files.text(target) if target is not None else None
+    text = None
+    if target is not None:
+        text = files.text(target)
     changed: tuple[NewText, ...] = ()
     trial, how = setting.trial, setting.how
     if setting.line:
-        new = None if text is None else with_line(text, setting.line, setting.needs)
+        new = None
+        if text is not None:
+            new = with_line(text, setting.line, setting.needs)
         if new is None or target is None:
             return
         changed = (NewText(target, new),)
@@ -395,27 +426,26 @@ def _of_setting(name: str, setting: Setting, files: Files, target: str | None) -
 def with_line(text: str, line: str, needs: Iterable[str] = ()) -> str | None:
     """Return a file with lines after the imports at its top, and imports of what they need; None: it has no imports."""
     tree = parsed(text)
-    imports = [] if tree is None else [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    if tree is None:
+        return None
+    imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     if not imports:
         return None
+    names = [alias for node in imports if isinstance(node, ast.Import) for alias in node.names]
+    known = {alias.asname or alias.name for alias in names}
     torch = ""
-    known: set[str] = set()
-    for node in imports:
-        for alias in node.names if isinstance(node, ast.Import) else ():
-            known.add(alias.asname or alias.name)
-            if alias.name == "torch" or (alias.name.startswith("torch.") and alias.asname is None):
-                torch = alias.asname or "torch"
-    # The last import of the first block: what follows may already compile.
-    after: ast.stmt = imports[0]
-    assert tree is not None
-    for statement in tree.body[tree.body.index(imports[0]) :]:
-        if not isinstance(statement, ast.Import | ast.ImportFrom):
-            break
-        after = statement
-    end = after.end_lineno or after.lineno
+    for alias in names:
+        if alias.name == "torch" or (alias.name.startswith("torch.") and alias.asname is None):
+            torch = alias.asname or "torch"
+    end = _end_of_imports(tree, imports[0])
     ending = "\r\n" if "\r\n" in text else "\n"
-    added = [f"import {each}" for each in (*([] if torch else ["torch"]), *needs) if each not in known]
-    renamed = line if torch in ("", "torch") else line.replace("torch.", f"{torch}.")
+    wanted = [*needs]
+    if not torch:
+        wanted.insert(0, "torch")
+    added = [f"import {each}" for each in wanted if each not in known]
+    renamed = line
+    if torch:
+        renamed = line.replace("torch.", f"{torch}.")
     lines = text.splitlines(keepends=True)
     if not lines[end - 1].endswith(("\n", "\r")):
         lines[end - 1] += ending
@@ -425,12 +455,24 @@ def with_line(text: str, line: str, needs: Iterable[str] = ()) -> str | None:
     return "".join([*lines[:end], *new, *lines[end:]])
 
 
+def _end_of_imports(tree: ast.Module, first: ast.stmt) -> int:
+    """Return the last line of the first block of imports: what follows may already compile."""
+    after = first
+    for statement in tree.body[tree.body.index(first) :]:
+        if not isinstance(statement, ast.Import | ast.ImportFrom):
+            break
+        after = statement
+    return after.end_lineno or after.lineno
+
+
 def with_compile_argument(text: str, argument: str) -> str | None:
     """Add an argument to every call of torch.compile in a file; None: no call, or one has it already."""
     tree = parsed(text)
     name = argument.partition("=")[0]
     found: list[tuple[int, int, str]] = []
-    for node in ast.walk(tree) if tree is not None else ():
+    if tree is None:
+        return None
+    for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="compile"), keywords=keywords):
                 if any(each.arg in (name, None) for each in keywords):
@@ -453,4 +495,6 @@ def with_compile_argument(text: str, argument: str) -> str | None:
             added = f" {added[2:]}"
         lines[line - 1] = f"{before}{added}{behind}"
     made = "".join(lines)
-    return made if parsed(made) is not None else None
+    if parsed(made) is None:
+        return None
+    return made

@@ -122,10 +122,17 @@ def _of_entry(one: Entry, other: Entry, *, rounded: bool, gradients: bool) -> It
         if not gradients:
             was, now = _without_flags(was), _without_flags(now)
         if was != now:
-            refuses = kind == "raised" and (not now if _NO_COPY in was else not was and bool(now))
+            refuses = kind == "raised" and _is_refused(was, now)
             yield CallDifference(one.name, one.call, kind, described(kind, was, now), refuses)
             if refuses and one.name.endswith(_SUBCLASS):
                 return  # what a call that raises does not return or print follows from that
+
+
+def _is_refused(was: str, now: str) -> bool:
+    """Whether only the change refuses a call: it raises now, and before it did not, or could not even be copied."""
+    if _NO_COPY in was:
+        return not now
+    return not was and bool(now)
 
 
 def _pair(kind: str, one: Entry, other: Entry) -> tuple[Any, Any]:
@@ -196,12 +203,19 @@ def described(kind: str, was: Any, now: Any) -> str:
 def _of_raised(was: Any, now: Any) -> str:
     if was and now:
         return f"`{_short(was)}` before, `{_short(now)}` after"
-    return f"raises `{_short(now)}`, and did not before" if now else f"no longer raises `{_short(was)}`"
+    if now:
+        return f"raises `{_short(now)}`, and did not before"
+    return f"no longer raises `{_short(was)}`"
 
 
 def _quoted(written: Any) -> str:
-    text = " / ".join(written) if isinstance(written, list | tuple) else str(written)
-    return f"`{_short(text.strip())}`" if text.strip() else "nothing"
+    if isinstance(written, list | tuple):
+        text = " / ".join(written)
+    else:
+        text = str(written)
+    if not text.strip():
+        return "nothing"
+    return f"`{_short(text.strip())}`"
 
 
 def _of_state(was: list[Any], now: list[Any]) -> str:
@@ -242,7 +256,8 @@ def _of_stored(was: list[Any], now: list[Any]) -> str:
     for path in (*one, *other):
         name = _short(path.partition(" ")[2] or path)
         if path not in one or path not in other:
-            return f"a backward pass from {name} is possible only {'before' if path in one else 'after'}"
+            side = "before" if path in one else "after"
+            return f"a backward pass from {name} is possible only {side}"
         if one[path] != other[path]:
             return f"from {name}, {_of_gradients(one[path], other[path])}"
     return "the same gradients in a different order"
@@ -251,32 +266,47 @@ def _of_stored(was: list[Any], now: list[Any]) -> str:
 def _first_difference(was: Any, now: Any, where: str = "") -> str:
     if isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
         if len(was) == len(_TENSOR) and isinstance(was[-1], str) and isinstance(was[2], list):
-            name = next((name for name, one, other in zip(_TENSOR, was, now, strict=True) if one != other), "")
-            at = _TENSOR.index(name) if name else 0
-            place = f"{where or 'the result'}"
-            if name == "values":
-                return f"{place} has different values"
-            return f"{place} has {name} {_short(was[at]) or 'none'} before, {_short(now[at]) or 'none'} after"
+            return _difference_of_tensors(was, now, where or "the result")
         for index, (one, other) in enumerate(zip(was, now, strict=True)):
             if one != other:
-                inner = f"value {index}" if isinstance(one, list) and len(was) > 2 else where
+                if isinstance(one, list) and len(was) > 2:
+                    inner = f"value {index}"
+                else:
+                    inner = where
                 return _first_difference(one, other, inner)
-    if was is None or now is None:
-        return "nothing before, a value after" if was is None else "a value before, nothing after"
+    if was is None:
+        return "nothing before, a value after"
+    if now is None:
+        return "a value before, nothing after"
     if isinstance(was, list) and isinstance(now, list) and was[:1] != now[:1]:
         return f"{_short(_kind(was))} before, {_short(_kind(now))} after"
     return ""
 
 
+def _difference_of_tensors(was: list[Any], now: list[Any], place: str) -> str:
+    """Describe what differs first in the descriptions of two tensors."""
+    name = next((name for name, one, other in zip(_TENSOR, was, now, strict=True) if one != other), "")
+    if name == "values":
+        return f"{place} has different values"
+    at = 0
+    if name:
+        at = _TENSOR.index(name)
+    return f"{place} has {name} {_short(was[at]) or 'none'} before, {_short(now[at]) or 'none'} after"
+
+
 def _kind(value: list[Any]) -> str:
     if value[:1] == ["NoneType"]:
         return "None"
-    return " ".join(map(str, value[:2])) if value else "nothing"
+    if not value:
+        return "nothing"
+    return " ".join(map(str, value[:2]))
 
 
 def _short(value: Any) -> str:
     text = " ".join(str(value).split())
-    return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
+    if len(text) <= _LONG:
+        return text
+    return f"{text[: _LONG - 1]}…"
 
 
 def is_excused(difference: CallDifference) -> bool:
@@ -300,10 +330,14 @@ def kept_checks() -> tuple[ProofCheck, ...]:
 def _check(kind: str, found: list[CallDifference], compared: int) -> ProofCheck:
     refused = [each for each in found if is_excused(each)]
     if refused == found:
-        note = f"; not for tensor subclasses: {refused[0].detail}" if refused else ""
+        note = ""
+        if refused:
+            note = f"; not for tensor subclasses: {refused[0].detail}"
         return ProofCheck(_CHECKS[kind], True, f"the same in {compared} eager calls{note}")
     first = found[0]
-    times = f" (and in {len(found) - 1} more)" if len(found) > 1 else ""
+    times = ""
+    if len(found) > 1:
+        times = f" (and in {len(found) - 1} more)"
     return ProofCheck(_CHECKS[kind], False, f"eager {_WORDS[kind]} with {first.entry}: {first.detail}{times}")
 
 
@@ -343,5 +377,7 @@ def sides_check(sides: Iterable[Sides], line: int | None) -> ProofCheck | None:
                 f"no input took the other side of {at}: `{each.condition.expression}` was never {side}",
             )
     number = sum(bool(each.condition.expression) for each in seen)
-    what = f"calls took both sides of {number} conditions" if number else "calls reached every changed line"
+    what = "calls reached every changed line"
+    if number:
+        what = f"calls took both sides of {number} conditions"
     return ProofCheck("both_sides", True, what)

@@ -180,7 +180,9 @@ def _is_current(found: _Proof) -> bool:
 def _neighbors(fixes: Fixes) -> set[str]:
     """Return the files that use what a repair changes, which the target need not have read."""
     combined = chosen(fixes)
-    changed = [each.file for each in combined.files] if combined is not None else []
+    changed = []
+    if combined is not None:
+        changed = [each.file for each in combined.files]
     return {os.path.realpath(path) for file in changed for path in neighbors_of(file)}
 
 

@@ -147,6 +147,7 @@ class Fixing:
         findings = self._findings()
         try:
             every = self._candidates()
+            # Before anything is tried, so that an interrupted search also tells these from findings without a repair.
             not_asked = tuple(self._not_asked(every, findings))
             waiting = list(self._ordered(every, findings))
             self._prover = Prover(
@@ -162,10 +163,13 @@ class Fixing:
             if unstable and self._budget.is_spent:  # it may have been stopped in the middle
                 unstable, self._untried = "", len(waiting)
             elif waiting and not unstable:
+                # One change is easier to accept than two, so repairs are only joined for what none solves alone.
                 self._try_all(waiting)
                 self._try_together()
                 self._try_chains()
-                combined = self._combined() if self._choice.combine else None
+                if self._choice.combine:
+                    combined = self._combined()
+            # Also if nothing could be proved: then advice is all that there is.
             advice = self._advice({each.id for each in findings}.difference(not_asked))
         except (InterruptedTrialError, KeyboardInterrupt):
             interrupted = True
@@ -192,7 +196,9 @@ class Fixing:
         """Return what the code near the candidates compares with."""
         changed: dict[str, list[str]] = defaultdict(list)
         for each in waiting:
-            for text in each.files if each.kind == "source" else ():
+            if each.kind != "source":
+                continue
+            for text in each.files:
                 changed[text.file].append(text.text)
         set_by = (name for each in waiting for name, _ in each.trial.calls if name.startswith(_SETS))
         reporting = tuple(dict.fromkeys(f"{_SAYS}{name.removeprefix(_SETS)}" for name in set_by))
@@ -223,9 +229,13 @@ class Fixing:
         try:
             if is_needed and (self._untried or self._budget.is_spent):
                 raise _SpentBudgetError
-            done.extend(trials(self._session, attempt) if is_needed else ())  # keeps those before an error
+            if is_needed:
+                done.extend(trials(self._session, attempt))  # keeps those before an error
         except _SpentBudgetError:
-            self._left_out.append("the advice of explain was not checked" if not done else "not all advice was checked")
+            left_out = "the advice of explain was not checked"
+            if done:
+                left_out = "not all advice was checked"
+            self._left_out.append(left_out)
         advice = diagnose(replace(self._session, trials=(*self._session.trials, *done))).advice
         # What is not tried says less than a repair that is proved.
         repaired = set().union(*proved)
@@ -243,6 +253,7 @@ class Fixing:
         for each in found:
             if self._is_wanted(each):
                 by_finding[each.finding].append(each)
+        # If the budget ends early, each finding had its best candidates tried.
         for number in range(_MOST_TRIES):
             for cause in findings:
                 mine = sorted(by_finding[cause.id], key=_worth)
@@ -276,6 +287,7 @@ class Fixing:
             for id_ in {each.finding, *each.findings} & known.keys():
                 known[id_].add(self._is_wanted(each))
         for cause in findings:
+            # A finding without any candidate is left out only if others were named: else it is one without a repair.
             others_are = bool(choice.finding or choice.findings) and not self._is_named(cause)
             if True not in known[cause.id] and (others_are or known[cause.id]):
                 yield cause.id
@@ -285,13 +297,14 @@ class Fixing:
         for number, each in enumerate(waiting, 1):
             if proved[each.finding] >= _ENOUGH:
                 continue
-            if self._budget.is_spent:
+            if self._budget.is_spent:  # go on, to count all that is left
                 self._untried += 1
                 continue
             self._say(f"trying {number} of {len(waiting)}: {each.name}")
             if not self._try(each):
                 continue
             proved.update(self._solves(*self._tried[-1]))
+            # A package's file is lost with its next update; the same repair in the user's own file stays.
             outside = self._outside(each)
             if outside is not None and not self._budget.is_spent:
                 self._say(f"trying {number} of {len(waiting)}: {each.name} from your file")
@@ -320,7 +333,9 @@ class Fixing:
                 parts[each.finding].append(each)
         solved = self._solved()
         for finding, mine in parts.items():
-            both = together(mine, self._files.all()) if finding not in solved else None
+            if finding in solved:
+                continue
+            both = together(mine, self._files.all())
             if both is not None and not self._budget.is_spent:
                 self._say(f"trying {both.name} at several places")
                 self._try(both)
@@ -360,7 +375,10 @@ class Fixing:
 
     def _outside(self, each: RepairCandidate) -> RepairCandidate | None:
         """Return a repair of a package's file as code for the user's file; None: there is no such code."""
-        user = self._files.text(self._target) if self._target is not None and each.library else None
+        user = None
+        if self._target is not None and each.library:
+            user = self._files.text(self._target)
+        # The copy in the user's file comes with a question of its own, and two would be too many.
         if user is None or self._target is None or len(each.files) != 1 or self._asks(each):
             return None
         (file,) = each.files
@@ -379,10 +397,13 @@ class Fixing:
 
     def _change(self, each: RepairCandidate, files: tuple[NewText, ...] | None = None) -> ChangeToProve:
         gone: Counter[Key] = Counter()
-        mine = {each.finding} if each.kind == "source" else {each.finding, *each.findings}
-        for cause in self._scene.causes if each.removes else ():
-            if cause.id in mine:
-                gone += keys_of_cause(cause, self._session)
+        mine = {each.finding}
+        if each.kind != "source":  # a rewrite is for one place, a setting for all that it is said to remove
+            mine.update(each.findings)
+        if each.removes:
+            for cause in self._scene.causes:
+                if cause.id in mine:
+                    gone += keys_of_cause(cause, self._session)
         return ChangeToProve(
             trial_with(each.files if files is None else files, each.trial),
             gone,
@@ -412,7 +433,7 @@ class Fixing:
         fixed: set[str] = set()
         for each, alone in free:
             pair = each, alone
-            if {each.finding} <= fixed or self._budget.is_spent:
+            if each.finding in fixed or self._budget.is_spent:
                 continue
             both = merged_files(self._files.all(), files, each.files)
             joined = _joined(trial, each.trial)
@@ -420,6 +441,7 @@ class Fixing:
                 continue
             if not self._solves(each, alone):
                 each = replace(each, removes=False)  # it only saves graphs
+            # The first one has been proved alone.
             current = alone if not members else self._proved_together(attempt, [*members, each], both, joined)
             if current is None:
                 continue
@@ -435,7 +457,7 @@ class Fixing:
         change = self._together(members, files, trial)
         outcome = self._finished(change, attempt.outcome, build=self._choice.build and can_build())
         if self._has_refused(chosen, outcome):
-            return self._combined()  # of the others
+            return self._combined()  # of the others; each round leaves out one or more, so it ends
         for each in members:
             outcome = self._with_answers(each, outcome)
         base = self._files.all()
@@ -449,7 +471,9 @@ class Fixing:
         self._say(f"combining {len(members)} repairs")
         current = self._prover.attempt(self._together(members, files, trial))
         is_good = current.outcome.proved and _is_better(before, current)
-        return current if is_good and self._is_answered(members, current.outcome) else None
+        if is_good and self._is_answered(members, current.outcome):
+            return current
+        return None
 
     def _finished(self, change: ChangeToProve, outcome: ProofOutcome, *, build: bool) -> ProofOutcome:
         if not self._budget.is_spent:
@@ -470,7 +494,7 @@ class Fixing:
             return False
         has_refused = False
         for each, attempt in chosen:
-            if len(chosen) > 1:
+            if len(chosen) > 1:  # of one, the refusal of the combination is its own
                 if self._budget.is_spent:
                     break
                 alone = self._prover.through_backend(self._change(each), attempt.outcome, build=False)
@@ -482,6 +506,7 @@ class Fixing:
         return has_refused
 
     def _may_combine(self, each: RepairCandidate, alone: Attempt) -> bool:
+        """Whether a repair may be applied with others at once: it asks nothing, and changes no package."""
         return not self._question(each, alone.outcome) and not each.library
 
     def _is_answered(self, members: Iterable[RepairCandidate], outcome: ProofOutcome) -> bool:
@@ -510,6 +535,7 @@ class Fixing:
         if attempt is None or attempt.session is None:
             return set()
         now, was = keys_of(attempt.session), keys_of(self._session)
+        # A finding that is still there under another name, such as at a line that moved, is not fixed.
         renamed = new_keys(self._session, attempt.session)[1]
         fixed = set()
         for cause in self._scene.causes:
@@ -529,10 +555,13 @@ class Fixing:
         return tuple(self._as_tried(each, attempt) for each, attempt in ordered)
 
     def _as_tried(self, each: RepairCandidate, attempt: Attempt) -> TriedRepair:
-        fixed = self._fixed_by(attempt) if attempt.outcome.proved else set()
+        fixed: set[str] = set()
+        if attempt.outcome.proved:
+            fixed = self._fixed_by(attempt)
         only_saves = attempt.outcome.proved and not self._solves(each, attempt)
-        first = () if only_saves else (each.finding,)
-        names = (*first, *(id_ for id_ in each.findings if id_ != each.finding and id_ in fixed))
+        names = [id_ for id_ in each.findings if id_ != each.finding and id_ in fixed]
+        if not only_saves:
+            names.insert(0, each.finding)
         return TriedRepair(
             each.finding,
             (*names, *sorted(fixed - set(names))),
@@ -557,7 +586,9 @@ class Fixing:
     def _asks(self, each: RepairCandidate) -> str:
         """Return the question that a repair declares; `--inference` says that nothing needs gradients."""
         is_answered = each.drops_gradients and self._choice.inference
-        return "" if is_answered else each.question
+        if is_answered:
+            return ""
+        return each.question
 
     def _with_answers(self, each: RepairCandidate, outcome: ProofOutcome) -> ProofOutcome:
         """Return an outcome in which questions stand for what they leave open."""
@@ -572,7 +603,9 @@ class Fixing:
     def _rank(self, each: RepairCandidate, attempt: Attempt) -> tuple[object, ...]:
         """Return a sort key: proved first, then without a question, then the larger saving, then the smaller change."""
         outcome = attempt.outcome
-        gain = outcome.effect.gain if outcome.effect is not None else 0
+        gain = 0
+        if outcome.effect is not None:
+            gain = outcome.effect.gain
         lines = changed_lines(self._files.all(), each.files)
         passed = sum(check.passed for check in outcome.checks)
         if not outcome.proved:
@@ -602,9 +635,9 @@ def _worth(each: RepairCandidate) -> tuple[bool, bool, bool]:
 
 def _joined(first: Trial, second: Trial) -> Trial | None:
     """Return both settings as one; None: they conflict."""
-    if first == Trial() or second == Trial():
-        return second if first == Trial() else first
-    if first == second:
+    if first == Trial():
+        return second
+    if second in (Trial(), first):
         return first
     if first.dynamic is not None and second.dynamic is not None and first.dynamic != second.dynamic:
         return None
@@ -645,6 +678,7 @@ def uncovers(attempt: Attempt, gone: Counter[Key], before: Session) -> bool:
         return False
     failed = {each.name for each in attempt.outcome.checks if not each.passed}
     was, now = keys_of(before), keys_of(attempt.session)
+    # The skip of a function may stay, because of the break that the change uncovered.
     left = [key for key in gone if key[0] != "skip" and now[key] > was[key] - gone[key]]
     is_new = any(key[0] == "break" for key in attempt.uncovered)
     return is_new and not left and "nothing_new" in failed and failed <= {"nothing_new", "finding_gone", "coverage"}
@@ -664,7 +698,10 @@ def together(parts: Iterable[RepairCandidate], base: Mapping[str, str]) -> Repai
     members: list[RepairCandidate] = []
     files: tuple[NewText, ...] = ()
     for each in parts:
-        both = merged_files(base, files, each.files) if each.files and each.trial == Trial() else None
+        both = None
+        if each.files and each.trial == Trial():
+            both = merged_files(base, files, each.files)
+        # One question about a package, and one patch, are for one package.
         if both is not None and (not members or each.library == members[0].library):
             members.append(each)
             files = both

@@ -145,7 +145,10 @@ def _nearest_first(tree: ast.Module, lines: frozenset[int]) -> Iterator[ast.AST]
     far: list[ast.stmt] = []
     for owner in tree.body:
         is_near = isinstance(owner, _OWNERS) and any(_covers(owner, line) for line in lines)
-        (near if is_near else far).append(owner)
+        if is_near:
+            near.append(owner)
+        else:
+            far.append(owner)
     for owner in (*near, *far):
         yield from ast.walk(owner)
 
@@ -160,7 +163,10 @@ def _compared(node: ast.AST, tree: ast.Module) -> Iterator[int | float | str]:
         return
     for side in (node.left, *node.comparators):
         for each in side.elts if isinstance(side, ast.Tuple | ast.List | ast.Set) else (side,):
-            value = _literal(each) if not isinstance(each, ast.Name) else _global(tree, each.id)
+            if not isinstance(each, ast.Name):
+                value = _literal(each)
+            else:
+                value = _global(tree, each.id)
             if isinstance(value, str | int | float) and not isinstance(value, bool):
                 yield value
 
@@ -244,12 +250,17 @@ def _stored(tree: ast.Module, lines: Collection[int]) -> set[str]:
 def _added(before: str, after: str) -> set[str]:
     """Return the attributes that the new lines of a change store."""
     tree = parsed(after)
-    return _stored(tree, frozenset(replaced_lines(after, before))) if tree is not None else set()
+    if tree is None:
+        return set()
+    return _stored(tree, frozenset(replaced_lines(after, before)))
 
 
 def _attributes_of(node: ast.stmt) -> set[str]:
     found: set[str] = set()
-    head = node.body[:0] if isinstance(node, ast.If | ast.While | ast.For | ast.With | ast.Try) else [node]
+    if isinstance(node, ast.If | ast.While | ast.For | ast.With | ast.Try):
+        head = node.body[:0]
+    else:
+        head = [node]
     for each in (below for part in head for below in ast.walk(part)):
         match each:
             case ast.Assign(targets=targets):
@@ -258,23 +269,27 @@ def _attributes_of(node: ast.stmt) -> set[str]:
                 found |= set(_roots(target))
             case ast.Call(func=ast.Attribute(attr="register_buffer" | "register_parameter"), args=[first, *_]):
                 text = _literal(first)
-                found |= {text} if isinstance(text, str) else set()
+                if isinstance(text, str):
+                    found |= {text}
             case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[first]) if name in _COPIES:
                 found |= set(_roots(first))
     return found
 
 
 def _roots(node: ast.expr) -> Iterator[str]:
-    """Yield `n` for self.n, self.n.m and self.n[0]."""
+    """Yield `n` for self.n, self.n.m, self.n[0] and self.n(), and for each item of a tuple."""
     if isinstance(node, ast.Tuple | ast.List):
         for each in node.elts:
             yield from _roots(each)
         return
-    above: ast.expr | None = None
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
-        above, node = node, node.func if isinstance(node, ast.Call) else node.value
-        if isinstance(node, ast.Name) and node.id == "self" and isinstance(above, ast.Attribute):
-            yield above.attr
+        if isinstance(node, ast.Call):
+            inner = node.func
+        else:
+            inner = node.value
+        if isinstance(node, ast.Attribute) and isinstance(inner, ast.Name) and inner.id == "self":
+            yield node.attr
+        node = inner
 
 
 def _bound_on(function: ast.AST, lines: Collection[int]) -> set[str]:
@@ -282,7 +297,10 @@ def _bound_on(function: ast.AST, lines: Collection[int]) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(function):
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.lineno in lines:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if isinstance(node, ast.Assign):
+                targets = node.targets
+            else:
+                targets = [node.target]
             found |= {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
     return found - {"self"}
 
@@ -358,7 +376,9 @@ def _viewed(value: ast.expr) -> Iterator[str]:
 def _names(target: ast.expr) -> set[str]:
     while isinstance(target, ast.Attribute | ast.Subscript):
         target = target.value
-    return {target.id} if isinstance(target, ast.Name) else set()
+    if not isinstance(target, ast.Name):
+        return set()
+    return {target.id}
 
 
 # What runs later
@@ -420,7 +440,9 @@ def names_read(tree: ast.Module) -> frozenset[str]:
 def _parts(index: ast.expr) -> Iterator[ast.expr]:
     """Yield the single numbers of an index: `12` of `x[:, 12:]`."""
     for each in index.elts if isinstance(index, ast.Tuple) else (index,):
-        ends = (each.lower, each.upper, each.step) if isinstance(each, ast.Slice) else (each,)
+        ends: tuple[ast.expr | None, ...] = (each,)
+        if isinstance(each, ast.Slice):
+            ends = (each.lower, each.upper, each.step)
         yield from (end for end in ends if end is not None)
 
 
@@ -475,11 +497,10 @@ def _calls(method: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[ast
     """Yield the calls in a method, each with the innermost statement that it stands in."""
     for statement, _ in statements(method.body, is_certain=True):
         heads = [getattr(statement, name, None) for name in ("test", "iter", "subject")]
-        parts = (
-            [*(each for each in heads if each), *getattr(statement, "items", ())]
-            if has_body(statement)
-            else [statement]
-        )
+        if has_body(statement):
+            parts = [*(each for each in heads if each), *getattr(statement, "items", ())]
+        else:
+            parts = [statement]
         for each in (below for part in parts for below in ast.walk(part)):
             if isinstance(each, ast.Call):
                 yield statement, each

@@ -63,7 +63,9 @@ def monkeypatched(user: str, library: str, before: str, after: str) -> Monkeypat
         function += "_"
     code = _assembled(function, module, changed, bodies, bindings)
     text = _after_imports(user, mine, code)
-    return None if text is None or parsed(text) is None else Monkeypatch(text, tuple(changed))
+    if text is None or parsed(text) is None:
+        return None
+    return Monkeypatch(text, tuple(changed))
 
 
 def module_name(file: Path) -> str:
@@ -71,8 +73,12 @@ def module_name(file: Path) -> str:
     if file.suffix != ".py":
         return ""
     if not (file.parent / "__init__.py").is_file():
-        return file.stem if str(file.parent) in sys.path else ""
-    parts = [] if file.stem == "__init__" else [file.stem]
+        if str(file.parent) not in sys.path:
+            return ""
+        return file.stem
+    parts = []
+    if file.stem != "__init__":
+        parts = [file.stem]
     folder = file.parent
     while (folder / "__init__.py").is_file():
         parts.append(folder.name)
@@ -137,7 +143,9 @@ class _Bindings:
                     if level:
                         self._own.add(bound)
                     elif module != "__future__":
-                        as_name = f" as {alias.asname}" if alias.asname else ""
+                        as_name = ""
+                        if alias.asname:
+                            as_name = f" as {alias.asname}"
                         self._imports[bound] = f"from {module} import {alias.name}{as_name}"
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 self._own.add(name)
@@ -174,7 +182,7 @@ def _stored(node: ast.AST) -> set[str]:
 
 def _copy(name: str, node: _Function, text: str, bindings: _Bindings) -> str | None:
     """Return a function's text, without indentation; None: it does not work outside of its class or module."""
-    owner = name.partition(".")[0] if "." in name else ""
+    owner = name.rpartition(".")[0]  # empty for a function of the module
     own = (_stored(node) - {node.name}) | {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
     supers: list[ast.Call] = []
     for each in ast.walk(node):
@@ -209,7 +217,10 @@ def _copy(name: str, node: _Function, text: str, bindings: _Bindings) -> str | N
 
 def _is_private(node: ast.Attribute | ast.Name) -> bool:
     """Whether a name means another one inside of a class."""
-    name = node.attr if isinstance(node, ast.Attribute) else node.id
+    if isinstance(node, ast.Attribute):
+        name = node.attr
+    else:
+        name = node.id
     return name.startswith("__") and not name.endswith("__")
 
 
@@ -227,11 +238,15 @@ def _is_long_string(node: ast.AST, function: _Function) -> bool:
 def _assembled(function: str, module: str, changed: list[str], bodies: list[str], bindings: _Bindings) -> str:
     package, _, name = module.rpartition(".")
     own = ", ".join(bindings.names)
+    library = f"import {name} as library"
+    if package:
+        library = f"from {package} import {name} as library"
     imports = [
         *sorted(bindings.lines),
-        f"from {package} import {name} as library" if package else f"import {name} as library",
-        *([f"from {module} import {own}"] if own else []),
+        library,
     ]
+    if own:
+        imports.append(f"from {module} import {own}")
     what = " and ".join(f"`{each}`" for each in changed)
     lines = [f'"""Replace {what} by a repaired copy."""', *imports]
     for each, body in zip(changed, bodies, strict=True):

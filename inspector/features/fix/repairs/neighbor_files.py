@@ -109,7 +109,10 @@ def _words(before: str, after: str) -> frozenset[str]:
             if isinstance(each, (*FUNCTIONS, ast.ClassDef)) and any(first <= line <= last for line in lines):
                 found.add(each.name)
             elif isinstance(each, ast.Attribute) and each.lineno in lines:
-                found |= {each.attr} if id(each) not in called or is_self(each.value) else set()
+                # `x.relu()` says nothing about other code, `self.helper()` does.
+                is_method_of_other = id(each) in called and not is_self(each.value)
+                if not is_method_of_other:
+                    found.add(each.attr)
     return frozenset(each for each in found if not each.startswith("__")) - {"forward"}
 
 
@@ -147,7 +150,9 @@ def _renamed(found: re.Match[str], joined: _Joined, first: int) -> str:
 
 
 def _ended(text: str) -> str:
-    return text if text.endswith("\n") else f"{text}\n"
+    if text.endswith("\n"):
+        return text
+    return f"{text}\n"
 
 
 @lru_cache(maxsize=64)
@@ -161,10 +166,14 @@ def _neighbors(file: str) -> tuple[tuple[str, str], ...]:
         return ()
     names = _defined(own)
     for other in _files_of_project(path):
-        text = "" if other == path else _read(other)
+        text = ""
+        if other != path:
+            text = _read(other)
         # Most files mention neither: to parse them all would take seconds.
         is_mentioned = other.stem in source or any(each in text for each in (path.stem, *names))
-        tree = parsed(text) if text and is_mentioned else None
+        tree = None
+        if text and is_mentioned:
+            tree = parsed(text)
         if tree is None:
             continue
         if _imports(tree, path.stem, names) or _imports(own, other.stem, _defined(tree)):
@@ -188,7 +197,9 @@ def _files_of_project(path: Path) -> Iterator[Path]:
     number = 0
     for folder, below, names in os.walk(top):
         is_deep = len(Path(folder).relative_to(top).parts) >= _DEEPEST
-        kept = [] if is_deep else [each for each in below if _is_of_project(Path(folder) / each)]
+        kept = []
+        if not is_deep:
+            kept = [each for each in below if _is_of_project(Path(folder) / each)]
         below[:] = sorted(kept)
         for name in sorted(names):
             if name.endswith(".py"):
@@ -229,5 +240,6 @@ def _without_module(tree: ast.Module, text: str, module: str) -> str:
             aliases |= {one.asname or one.name for one in each.names if one.name.rpartition(".")[2] == module}
     for alias in sorted(aliases, key=len, reverse=True):
         changed = re.sub(rf"\b{re.escape(alias)}\.(?=\w)", "", text)
-        text = changed if parsed(changed) is not None else text
+        if parsed(changed) is not None:
+            text = changed
     return text

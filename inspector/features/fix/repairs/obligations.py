@@ -128,7 +128,10 @@ def tried(
     repairs = list(names)
     made = []
     for name in NAMES:
-        read = KEPT if keeps_eager and name != COMPILED else _reading(repairs, name)
+        if keeps_eager and name != COMPILED:
+            read = KEPT
+        else:
+            read = _reading(repairs, name)
         if runs_hooks and name in _OF_HOOKS and not keeps_eager:
             read = ""
         if name in differing:
@@ -136,7 +139,9 @@ def tried(
         elif read:
             made.append(Obligation(name, closed=True, how=How.READING, detail=read))
         else:
-            what = "compiled calls equal eager ones" if name == COMPILED else f"the same in {counts[name]} calls"
+            what = "compiled calls equal eager ones"
+            if name != COMPILED:
+                what = f"the same in {counts[name]} calls"
             made.append(Obligation(name, closed=True, how=How.TRYING, detail=what))
     return tuple(made)
 
@@ -200,7 +205,9 @@ def _about(difference: CallDifference) -> str:
     probe = _probe_for(difference.entry)
     if kind == GRADIENT and probe == OVERFLOW:
         return OVERFLOW  # NaN from a side that is not selected
-    return kind if kind is not None else probe
+    if kind is not None:
+        return kind
+    return probe
 
 
 def _parts(entry: str) -> tuple[str, ...]:
@@ -210,7 +217,9 @@ def _parts(entry: str) -> tuple[str, ...]:
     """
     subject, _, probe = entry.rpartition(", ")
     model, crossed, inputs = probe.partition(ON)
-    return (f"{subject}, {model}", f"{subject}, {inputs}") if crossed else ()
+    if not crossed:
+        return ()
+    return (f"{subject}, {model}", f"{subject}, {inputs}")
 
 
 def _probe_for(entry: str) -> str:
@@ -220,10 +229,15 @@ def _probe_for(entry: str) -> str:
 def _groups(entry: Entry) -> set[str]:
     """Return the obligations that a call closes if it is equal."""
     always = {VALUE, IDENTITY, STATE, EXCEPTIONS, EFFECTS, RANDOM, _probe_for(entry.name)}
-    return always | ({GRADIENT} if entry.gradients is not None or entry.stored is not None else set())
+    has_backward = entry.gradients is not None or entry.stored is not None
+    if has_backward:
+        return always | {GRADIENT}
+    return always
 
 
 def _reading(repairs: list[str], name: str) -> str:
     """Return what closes an obligation for all repairs by reading; empty: nothing does."""
     found = [_READ.get(each, {}).get(name, "") for each in repairs]
-    return found[0] if found and all(found) else ""
+    if found and all(found):
+        return found[0]
+    return ""

@@ -106,7 +106,10 @@ def _of_constructor(
         yield Condition(file, line, "", constructed=place.owner if is_certain else "")
     elif write.name is not None and not write.keeps and (write.is_choice or not place.is_certain):
         # The only line that makes an attribute has run, since the attribute is there; of two, one has not.
-        owners = classes.related if place.owner in classes.related else {place.owner}
+        if place.owner in classes.related:
+            owners = classes.related
+        else:
+            owners = {place.owner}
         mine = [each for each in every if each.owner in owners and each.write.is_own]
         alike = [each for each in mine if each.write.name == write.name]
         makes = [each for each in alike if each.function in classes.constructing(each.owner) and not each.write.keeps]
@@ -137,6 +140,31 @@ def _read(tree: ast.AST, lines: Collection[int]) -> _Read:
     own: set[str] = set()
     others: set[str] = set()
     inner: set[str] = set()
+    for changed in _changed_nodes(tree, lines):
+        called = {id(each.func) for each in changed if isinstance(each, ast.Call)}
+        for each in changed:
+            match each:
+                case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Load()):
+                    own.add(name)
+                case ast.Attribute(value=value, attr=name, ctx=ast.Load()):
+                    is_of_tensor = id(each) in called or name in TENSOR_ATTRIBUTES
+                    root = "" if is_of_tensor else _root(value)
+                    if root not in _NOT_HELD:
+                        others.add(name)
+                    if root == "self":
+                        inner.add(name)
+                case ast.Call(func=ast.Name(id="getattr"), args=[holder, ast.Constant(value=str(name)), *_]):
+                    found = own if is_self(holder) else others
+                    found.add(name)
+                case ast.Subscript(value=ast.Attribute(attr=store), slice=ast.Constant(value=str(name))) if (
+                    store in STORES
+                ):
+                    own.add(name)
+    return _Read(frozenset(own - STORES), frozenset(others - STORES), frozenset(inner - STORES))
+
+
+def _changed_nodes(tree: ast.AST, lines: Collection[int]) -> Iterator[list[ast.AST]]:
+    """Yield, for each function, its nodes on some lines, and those of what the local names there stand for."""
     for function in _functions(tree):
         changed = [each for each in ast.walk(function) if getattr(each, "lineno", 0) in lines]
         if not changed:
@@ -144,20 +172,7 @@ def _read(tree: ast.AST, lines: Collection[int]) -> _Read:
         names = {each.id for each in changed if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
         for value in _aliased(function, names - {"self"}):
             changed += ast.walk(value)
-        called = {id(each.func) for each in changed if isinstance(each, ast.Call)}
-        for each in changed:
-            match each:
-                case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Load()):
-                    own.add(name)
-                case ast.Attribute(value=value, attr=name, ctx=ast.Load()):
-                    root = _root(value) if id(each) not in called and name not in TENSOR_ATTRIBUTES else ""
-                    others |= {name} if root not in _NOT_HELD else set()
-                    inner |= {name} if root == "self" else set()
-                case ast.Call(func=ast.Name(id="getattr"), args=[holder, ast.Constant(value=str(name)), *_]):
-                    (own if is_self(holder) else others).add(name)
-                case ast.Subscript(value=ast.Attribute(attr=store), slice=ast.Constant(value=str(name))):
-                    own |= {name} if store in STORES else set()
-    return _Read(frozenset(own - STORES), frozenset(others - STORES), frozenset(inner - STORES))
+        yield changed
 
 
 def _functions(tree: ast.AST) -> Iterator[ast.AST]:
@@ -184,7 +199,9 @@ def _root(node: ast.expr) -> str:
     """Return `m` for `m.layer` and `m.layers[0]`; empty: a chain of attributes begins with something else."""
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
+    if not isinstance(node, ast.Name):
+        return ""
+    return node.id
 
 
 # Classes
@@ -209,7 +226,9 @@ class _Classes:
         waiting = list(names)
         while waiting:
             cls = self._every.get(waiting.pop())
-            for base in cls.bases if cls is not None else ():
+            if cls is None:
+                continue
+            for base in cls.bases:
                 name = last_name(base)
                 if name in self._every and name not in found:
                     found.add(name)
@@ -243,7 +262,9 @@ class _Classes:
         while waiting:
             method = methods.get(waiting.pop())
             for statement, is_certain in statements(method.body if method is not None else [], is_certain=True):
-                for each in ast.walk(statement) if is_certain and not has_body(statement) else ():
+                if not is_certain or has_body(statement):
+                    continue
+                for each in ast.walk(statement):
                     match each:
                         case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=called)):
                             if called in methods and called not in found:

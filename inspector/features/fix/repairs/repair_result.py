@@ -212,7 +212,9 @@ class Fixes(Struct, frozen=True):
 
 def chosen(fixes: Fixes) -> Combined | None:
     """Return the combination to apply; None: none is proved."""
-    return fixes.combined if fixes.combined is not None and fixes.combined.outcome.proved else None
+    if fixes.combined is not None and fixes.combined.outcome.proved:
+        return fixes.combined
+    return None
 
 
 def base_of(fixes: Fixes) -> dict[str, str]:

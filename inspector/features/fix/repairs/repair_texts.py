@@ -51,7 +51,9 @@ def merged_files(
     found = {each.file: each.text for each in first}
     for each in second:
         text = found.get(each.file)
-        both = each.text if text is None else merged(base[each.file], text, each.text)
+        both: str | None = each.text
+        if text is not None:
+            both = merged(base[each.file], text, each.text)
         if both is None:
             return None
         found[each.file] = both
@@ -76,7 +78,9 @@ def _diff(before: str, after: str, name: str) -> Iterator[str]:
 
 def _shown(file: str, folder: str) -> str:
     path = Path(os.path.relpath(file, folder))
-    return file.lstrip("/") if path.parts[:1] == ("..",) else path.as_posix()
+    if path.parts[:1] == ("..",):
+        return file.lstrip("/")
+    return path.as_posix()
 
 
 def changed_lines(base: Mapping[str, str], files: Iterable[NewText]) -> int:

@@ -60,7 +60,9 @@ class SearchBudget:
     @property
     def left(self) -> float | None:
         """Seconds until the end; None: unlimited."""
-        return None if self._ends is None else self._ends - time.monotonic()
+        if self._ends is None:
+            return None
+        return self._ends - time.monotonic()
 
     @property
     def is_spent(self) -> bool:
@@ -72,7 +74,9 @@ class SearchBudget:
         left = self.left
         if left is None:
             return limit
-        return max(left if limit is None else min(limit, left), _LEAST_SECONDS)
+        if limit is not None:
+            left = min(limit, left)
+        return max(left, _LEAST_SECONDS)
 
 
 def new_server() -> ForkServer:
@@ -110,7 +114,10 @@ class Runner:
         self._limit = limit
         self._budget = budget
         self._owns_server = server is None
-        self._server = new_server() if server is None else server
+        if server is None:
+            self._server = new_server()
+        else:
+            self._server = server
         self._folder = new_scratch_folder("fix")
         self._number = 0
         self._seed = seed
@@ -146,7 +153,8 @@ class Runner:
         """
         is_traced = not (through_backend or build) and not self.is_program
         options = replace(self._options, trace_only=is_traced, build=build, guard_cost=False)
-        options = options if trial.dynamic is None else replace(options, dynamic=trial.dynamic)
+        if trial.dynamic is not None:
+            options = replace(options, dynamic=trial.dynamic)
         session = self._run(options, trial, None, calls)
         if session.failure is not None:
             raise FailedTrialError(telling_line(f"{session.failure.type}: {session.failure.message}")[:300])
@@ -178,7 +186,10 @@ class Runner:
 
     def _run(self, options: Options, trial: Trial, proof: ProofRequest | None, calls: int = 0) -> Session:
         self.runs += 1
-        own = self._limit if proof is None else max(self._limit, _WAITS * proof.seconds)
+        if proof is None:
+            own = self._limit
+        else:
+            own = max(self._limit, _WAITS * proof.seconds)
         limit = self._budget.within(own) or own
         child = ChildProcess(
             environment=_hashing(), server=self._server, records_files=proof is not None and self.evidence is None

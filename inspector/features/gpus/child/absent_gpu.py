@@ -325,7 +325,9 @@ def _accelerator(torch: Any, _taken: _Taken) -> Iterator[None]:
     """Let C++ code know the current GPU."""
 
     def current() -> int:
-        return 0 if DeviceAnswers.current is None else DeviceAnswers.current.index
+        if DeviceAnswers.current is None:
+            return 0
+        return DeviceAnswers.current.index
 
     answers = DeviceAnswers.current
     with named_accelerator(current, 1 if answers is None else answers.count):
@@ -341,7 +343,9 @@ def _named_devices(torch: Any, _taken: _Taken) -> Iterator[None]:
         default(on_cpu(device))
 
     def here(storage: Any, location: str) -> Any:
-        return storage if location.startswith("cuda") else None
+        if not location.startswith("cuda"):
+            return None
+        return storage
 
     registry = torch.serialization._package_registry
     entry = (0, lambda _storage: None, here)
@@ -413,7 +417,9 @@ def _fsdp_on_cpu(module: Any) -> Iterator[None]:
         return on_cpu(of_number(*args, **kwargs))
 
     def from_device(device: Any) -> Any:
-        return _CudaOnCpu() if is_gpu(device) else handle_of(device)
+        if is_gpu(device):
+            return _CudaOnCpu()
+        return handle_of(device)
 
     with (
         patched(module, "_get_device_from_device_id", device_of),

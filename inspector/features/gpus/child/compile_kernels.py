@@ -159,7 +159,9 @@ class CompileCache:
 def _drop_unfinished(files: list["os.DirEntry[str]"]) -> None:
     """Delete files of processes that were killed while writing."""
     for file in files:
-        stat = _stat(file) if file.name.startswith(_UNFINISHED) else None
+        stat = None
+        if file.name.startswith(_UNFINISHED):
+            stat = _stat(file)
         if stat is not None and time.time() - stat.st_mtime > _ABANDONED_SECONDS:
             with suppress(OSError):
                 Path(file.path).unlink()
@@ -398,13 +400,16 @@ class Metal:
         """Record the cached kernels of a graph part, and return jobs for the others."""
         found: dict[str, CompileJob] = {}
         with self._recorder.watching("the kernels of a graph, compiled"):
-            for variable, name, source in sources_of(wrapper) if self._can_compile else ():
-                key = self._cache.key(name, source)
-                outcome = self._cache.get(key) if key not in found else None
-                if outcome is None:
-                    found.setdefault(key, CompileJob(key, name, source)).users.append((part, variable))
-                else:
-                    self._record(outcome, [(part, variable)], cached=True)
+            if self._can_compile:
+                for variable, name, source in sources_of(wrapper):
+                    key = self._cache.key(name, source)
+                    outcome = None
+                    if key not in found:
+                        outcome = self._cache.get(key)
+                    if outcome is None:
+                        found.setdefault(key, CompileJob(key, name, source)).users.append((part, variable))
+                    else:
+                        self._record(outcome, [(part, variable)], cached=True)
         return list(found.values())
 
     def _scratch(self) -> Path | None:

@@ -128,7 +128,9 @@ def _kernels() -> Any:
         op = _aten(name)
         if op is None:
             continue
-        before = torch.library.get_kernel(op, _KEY) if name in of_cpu else None
+        before = None
+        if name in of_cpu:
+            before = torch.library.get_kernel(op, _KEY)
         with warnings.catch_warnings():  # torch warns that there was another kernel
             warnings.simplefilter("ignore")
             library.impl(name, _Kernel(op, rule, before), _KEY, with_keyset=True, allow_override=True)
@@ -145,7 +147,10 @@ class _Kernel:
         import torch
 
         self._op = op
-        self._op_there = _WITH_DTYPE[str(op)]() if rule == "single_norm" else op
+        if rule == "single_norm":
+            self._op_there = _WITH_DTYPE[str(op)]()
+        else:
+            self._op_there = op
         self._before = before
         self._cast: _Cast | None = getattr(self, f"_{rule}", None)
         self._names = [each.name for each in op._schema.arguments]
@@ -188,7 +193,10 @@ class _Kernel:
     def _single_norm(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Let a norm compute in float32; its overload without a dtype cannot."""
         first = args[0]
-        dtype = self._torch.float32 if self._is_cast(first) else first.dtype
+        if self._is_cast(first):
+            dtype = self._torch.float32
+        else:
+            dtype = first.dtype
         return args, {**kwargs, "dtype": dtype}
 
     def _widest(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
@@ -207,7 +215,9 @@ class _Kernel:
 
     def _to(self, dtype: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
         def cast(value: Any) -> Any:
-            return value.to(dtype) if self._is_cast(value) else value
+            if self._is_cast(value):
+                return value.to(dtype)
+            return value
 
         made: tuple[Any, Any] = self._torch.utils._pytree.tree_map(cast, (args, kwargs))
         return made

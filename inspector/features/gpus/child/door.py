@@ -29,7 +29,9 @@ def sources(gpu: TargetGpu | None, world: int | None, *, is_program: bool) -> It
     """Return the hooks with which a program finds the GPU; None: it is a rank of a job, whose GPU nobody named."""
     if gpu is None and os.environ.get("CUDA_VISIBLE_DEVICES") == "":
         return  # the user hides all GPUs, as for a job on the CPU
-    count = 1 if world is None else min(RANKS_PER_NODE, world)
+    count = 1
+    if world is not None:
+        count = min(RANKS_PER_NODE, world)
     answers = facts(gpu or gpu_named(UNNAMED_GPU), count, is_present=is_program)
     for source in (answers, absent_gpu(is_named=gpu is not None), questions, traced_as_there):
         yield source if gpu is not None else where_absent(source)

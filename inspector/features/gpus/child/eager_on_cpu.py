@@ -92,7 +92,9 @@ class _Made:
 
 def _why_not_real(recorder: Recorder) -> str:
     """Return why the program's values are not real, or "" if all are."""
-    names = _Made.ops if _Made.recorder is recorder else {}
+    names = {}
+    if _Made.recorder is recorder:
+        names = _Made.ops
     return "; ".join(f"{name} has no kernel on the CPU and gave zeros" for name in names)
 
 
@@ -124,9 +126,14 @@ class StandIns:
         if _Made.recorder is not self._recorder:
             _Made.recorder, _Made.ops = self._recorder, {}
         _Made.ops[str(func)] = None
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if str(error):
+            first = str(error).splitlines()[0]
+        else:
+            first = type(error).__name__
         place = self._place(sys._getframe(2), graph)
-        where = f" at {place}" if place else ""
+        where = ""
+        if place:
+            where = f" at {place}"
         if name:
             where += f" in {name}"
         self._recorder.problem(
@@ -172,7 +179,9 @@ def _is_no_refusal(record: logging.LogRecord) -> bool:
 
     An op that is refused a second time raises with the same text.
     """
-    error = record.exc_info[1] if record.exc_info else None
+    error = None
+    if record.exc_info:
+        error = record.exc_info[1]
     return error is None or _LACKING.search(str(error)) is None
 
 
@@ -195,7 +204,9 @@ def _of_node(graph: Any, line: int) -> str:
     """Return the program's line behind a line of a graph's code, or "" (2.11 to 2.13, fx/graph.py: `PythonCode`)."""
     number = (getattr(graph, "_lineno_map", None) or {}).get(line - getattr(graph, "_prologue_start", 0))
     nodes = list(graph.graph.nodes)
-    stack = nodes[number].meta.get("stack_trace") if number is not None and number < len(nodes) else None
+    stack = None
+    if number is not None and number < len(nodes):
+        stack = nodes[number].meta.get("stack_trace")
     places = _PLACE.findall(stack or "")
     if places:
         return f"{places[-1][0]}:{places[-1][1]}"

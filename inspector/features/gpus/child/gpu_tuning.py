@@ -50,7 +50,9 @@ def subject_of(name: str, choice: Any) -> str:
     """Name an operation by the shapes and dtype of its inputs: `mm(128x64, 64x256) bfloat16`."""
     nodes = choice.input_nodes
     shapes = ["x".join(map(_factor, node.get_size())) for node in nodes[:_SHOWN]]
-    more = ["..."] if len(nodes) > _SHOWN else []
+    more = []
+    if len(nodes) > _SHOWN:
+        more = ["..."]
     return f"{name}({', '.join(shapes + more)}) {str(nodes[0].get_dtype()).removeprefix('torch.')}"
 
 

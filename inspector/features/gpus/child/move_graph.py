@@ -201,7 +201,9 @@ class _Inputs:
         if is_dtensor(original) or _is_awaited(original):
             return _fake_like(known, original)
         key = _storage(original)
-        base = self._base(key, original) if self._uses[key] > 1 else None
+        base = None
+        if self._uses[key] > 1:
+            base = self._base(key, original)
         return _fake_like(known if isinstance(known, torch.Tensor) else original, original, base)
 
     def _base(self, key: Any, original: Any) -> Any:
@@ -250,7 +252,8 @@ def _as_input(fake: Any, original: Any) -> Any:
         fake = torch.nn.Parameter(fake, requires_grad=original.requires_grad)
     elif original.requires_grad:
         fake.requires_grad_()
-        fake = fake if original.is_leaf else fake.view_as(fake)
+        if not original.is_leaf:
+            fake = fake.view_as(fake)
     for name in _MARKS:
         if hasattr(original, name):
             setattr(fake, name, getattr(original, name))

@@ -146,7 +146,9 @@ def _is_half(call: SdpaCall) -> bool:
     """Require a 16-bit dtype that the device supports, the same for queries, keys and values."""
     import torch
 
-    formats = (torch.float16, torch.bfloat16) if call.capability[0] >= 8 else (torch.float16,)
+    formats = [torch.float16]
+    if call.capability[0] >= 8:  # Tensor Cores compute in bfloat16 from Ampere on
+        formats.append(torch.bfloat16)
     return call.query.dtype in formats and _one_format(call)
 
 
@@ -190,7 +192,9 @@ def _square_if_causal(call: SdpaCall) -> bool:
 def _alignment(call: SdpaCall) -> int:
     """Return the number that CUTLASS requires widths to be a multiple of (`minimum_gemm_alignment`)."""
     if call.capability[0] >= 8:
-        return 8 if call.half else 4
+        if call.half:
+            return 8
+        return 4
     # Tensor Cores of compute capability 7.x take half precision only; older GPUs have none.
     if call.capability[0] >= 7 and call.half:
         return 8

@@ -52,7 +52,9 @@ class DeviceQuestions:
     def traced(self, tx: Any, expression: str, answer: Any, *, as_target: bool = True) -> None:
         """Record a question from a function that Dynamo's `InstructionTranslator` is tracing."""
         positions = getattr(tx.current_instruction, "positions", None)
-        position = None if positions is None else tuple(positions)
+        position = None
+        if positions is not None:
+            position = tuple(positions)
         self._record(tx.f_code, tx.lineno, position, expression, answer, as_target=as_target)
 
     def _record(
@@ -92,7 +94,9 @@ def _words(file: str, position: tuple[int | None, ...] | None) -> str:
         return ""
     line = linecache.getline(file, first or 0).encode()
     words = line[begin:end].decode(errors="replace").strip()
-    return words if len(words) <= _LONG else ""
+    if len(words) <= _LONG:
+        return words
+    return ""
 
 
 NO_ANSWER = ("get_device_capability", "get_device_name", "get_device_properties", "current_device")
@@ -176,9 +180,14 @@ class DeviceAnswers:
         if self._questions.is_torchs(frame.f_code.co_filename):
             if name in _AUTOCAST_ASKS:
                 return True
-            return self.answers[name] if name in NO_ANSWER else self.originals[name](*args, **kwargs)
+            if name in NO_ANSWER:
+                return self.answers[name]
+            return self.originals[name](*args, **kwargs)
         as_target = self.as_target or name in NO_ANSWER
-        answer = self.answers[name] if as_target else self.originals[name](*args, **kwargs)
+        if as_target:
+            answer = self.answers[name]
+        else:
+            answer = self.originals[name](*args, **kwargs)
         self._questions.in_frame(frame, f"torch.cuda.{name}()", shown_answer(name, answer), as_target=as_target)
         return answer
 

@@ -81,7 +81,9 @@ def _device(variable: Any) -> Any:
 
     if isinstance(variable, LazyVariableTracker) and variable.is_realized():
         variable = variable.realize()
-    value = variable.value if type(variable) is ConstantVariable else None
+    value = None
+    if type(variable) is ConstantVariable:
+        value = variable.value
     if isinstance(value, str):
         return None
     return value

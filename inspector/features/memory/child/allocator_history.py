@@ -164,8 +164,9 @@ class AllocatorHistory:
             for key in ((stored.name, size), (*stored.origin[:2], size)):
                 known.setdefault(key, []).append(stored)
         found = dict(before)
-        for allocation in self.peak.alive if self.peak is not None else ():
-            found[self._storage(allocation, known, is_users)] = allocation.bytes
+        if self.peak is not None:
+            for allocation in self.peak.alive:
+                found[self._storage(allocation, known, is_users)] = allocation.bytes
         return alive_of(found)
 
     def _storage(
@@ -179,15 +180,25 @@ class AllocatorHistory:
         for file, line, function in allocation.frames:
             if file in self._facts:
                 buffer = buffer_at(linecache.getline(file, line), self._facts[file])
-                origin = NOWHERE if buffer.fact is None else buffer.fact.origin
-                twins = known.get((buffer.name, size), ()) if buffer.name else ()
+                if buffer.fact is None:
+                    origin = NOWHERE
+                else:
+                    origin = buffer.fact.origin
+                if buffer.name:
+                    twins = known.get((buffer.name, size), ())
+                else:
+                    twins = ()
                 twin = next((each for each in twins if origin in (each.origin, NOWHERE)), None)
-                return _like(twin, size) if twin is not None else _inside(size, origin, buffer.by)
+                if twin is not None:
+                    return _like(twin, size)
+                return _inside(size, origin, buffer.by)
             if file.endswith(_RECORDS):
                 return TrackedStorage(size, "cuda", NOWHERE, COPIES, (), "", {"graph_pool"})
             if is_users(file):
                 twin = next(iter(known.get((file, line, size), ())), None)
-                return _like(twin, size) if twin is not None else _inside(size, CodeOrigin(file, line, function), "")
+                if twin is not None:
+                    return _like(twin, size)
+                return _inside(size, CodeOrigin(file, line, function), "")
         return _inside(size, NOWHERE, "")
 
 
@@ -206,7 +217,11 @@ def _inside(size: int, origin: CodeOrigin, by: str) -> TrackedStorage:
 def buffer_at(text: str, facts: Mapping[str, BufferFact]) -> BufferOfLine:
     """Read a line of a wrapper: the buffer that it makes or writes, and what runs there."""
     call = _CALL.search(text)
-    by = "" if call is None else call["name"]
+    by = ""
+    if call is not None:
+        by = call["name"]
     named = _BUFFER.match(text)
-    name = "" if named is None else named["made"] or named["out"]
+    name = ""
+    if named is not None:
+        name = named["made"] or named["out"]
     return BufferOfLine(name, by, facts.get(name))

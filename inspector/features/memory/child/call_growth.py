@@ -100,7 +100,9 @@ def _holder(path: _Path) -> TensorHolder:
     while len(path) > 1 and not path[-1].name:
         path = path[:-1]
     elements = [index for index, each in enumerate(path) if each.text.startswith("[")]
-    container = _holder(path[: elements[-1]]) if elements else None
+    container = None
+    if elements:
+        container = _holder(path[: elements[-1]])
     return TensorHolder("".join(each.text for each in path), path[-1].name, container=container)
 
 
@@ -153,7 +155,9 @@ def _own_names(value: Any) -> dict[str, Any]:
         found = object.__getattribute__(value, "__dict__")
     except AttributeError:
         return {}
-    return dict(found) if isinstance(found, Mapping) else {}
+    if not isinstance(found, Mapping):
+        return {}
+    return dict(found)
 
 
 _OF_TORCH = ("torch._dynamo", "torch._inductor")
@@ -187,7 +191,9 @@ def line_that_adds(name: str, files: set[str]) -> tuple[str, int] | None:
     for lines in (_adding_lines, _replacing_lines):
         found = [(file, line) for file in sorted(files) for line in lines(name, _parsed(file))]
         if found:
-            return found[0] if len(found) == 1 else None
+            if len(found) != 1:
+                return None
+            return found[0]
     return None
 
 
@@ -303,7 +309,10 @@ class GrowingCalls:
     def after_call(self) -> None:
         """Note what is alive after a call."""
         host = host_bytes()
-        change = None if host is None or self._host is None else host - self._host
+        if host is None or self._host is None:
+            change = None
+        else:
+            change = host - self._host
         alive = self._ledger.alive()
         self.calls.append(CallGrowth(len(self.calls) + 1, sum(alive.values()) - self._alive, change))
         sizes: dict[tuple[str | None, int | None], int] = {}
@@ -357,7 +366,9 @@ class GrowingCalls:
             if self._are_of_several_calls(some):
                 yield holder, some
             else:
-                container = None if holder is None else holder.container
+                container = None
+                if holder is not None:
+                    container = holder.container
                 alone.setdefault((place, container), []).append((holder, some))
         for (place, container), groups in alone.items():
             together = [each for _, some in groups for each in some]
@@ -390,7 +401,10 @@ def _held(some: list[TrackedStorage], holder: TensorHolder | None, files: set[st
     at, text = None, ""
     if holder is not None:
         at = line_that_adds(holder.name, files)
-        text = f"the graph of autograd of {holder.text}" if holder.by_graph else holder.text
+        if holder.by_graph:
+            text = f"the graph of autograd of {holder.text}"
+        else:
+            text = holder.text
     holder_file, holder_line = (None, None) if at is None else at
     return HeldMemory(
         bytes=sum(each.bytes for each in some),

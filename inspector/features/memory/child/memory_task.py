@@ -198,7 +198,10 @@ class SizeSearch:
         while self._fits(size):
             if size >= _MOST_SIZE:
                 return None
-            following = max(self._meets_limit(fits, size) + 1, size + max(size // 20, 1)) if fits else size * 2
+            if fits:
+                following = max(self._meets_limit(fits, size) + 1, size + max(size // 20, 1))
+            else:
+                following = size * 2
             # The line through two small sizes may lead too far: the peak moves to another part of the step.
             fits, size = size, min(following, _MOST_SIZE)
         return self._between(fits, size)
@@ -207,7 +210,10 @@ class SizeSearch:
         """Return the largest size that fits, from one that does (or 0) and one that does not."""
         halves = False
         while over - fits > 1:
-            middle = (fits + over) // 2 if halves or not fits else self._meets_limit(fits, over)
+            if halves or not fits:
+                middle = (fits + over) // 2
+            else:
+                middle = self._meets_limit(fits, over)
             middle = min(max(middle, fits + 1), over - 1)
             halves = not halves and over - fits > _FAR  # where memory is not linear, every second step halves
             if self._fits(middle):
@@ -496,13 +502,19 @@ class _ModelMemory(_Memory):
         eager = self._peak_measured(self._calls.model, found.device)
         is_recorded = self._records_graphs()  # then nothing is kept before a step, and one workspace is while it runs
         index = gpu_index(found.device)
-        history = None if index is None or not keeps_history() else AllocatorHistory(index)
+        if index is None or not keeps_history():
+            history = None
+        else:
+            history = AllocatorHistory(index)
         with nullcontext() if history is None else history.of_built_code():
             peak = self._compiled_peak(found.device, history)
         if eager is None or peak is None or found.eager_peak is None:
             why = f"{_NOTHING_MEASURES.get(found.device, _NO_COUNTS)}: the peaks are computed"
             return replace(found, problems=(*found.problems, why))
-        alive = found.alive if is_recorded else _with_libraries(found.alive, peak.others)
+        if is_recorded:
+            alive = found.alive
+        else:
+            alive = _with_libraries(found.alive, peak.others)
         if history is not None:
             alive = self._explained(alive, peak, history)
         problems = found.problems
@@ -526,7 +538,9 @@ class _ModelMemory(_Memory):
         # A recording first frees the workspaces of cuBLAS, which are nobody's tensors.
         recorded = _with_libraries(recorded, max(peak.others - history.peak.released, 0))
         is_better = abs(peak.bytes - sum(each.bytes for each in recorded)) < unknown
-        return recorded if is_better else alive
+        if is_better:
+            return recorded
+        return alive
 
     def _compiled_peak(self, device: str, history: AllocatorHistory | None = None) -> MeasuredPeak | None:
         return self._peak_measured(self._compiled(self._options.mode), device, history)
@@ -535,7 +549,9 @@ class _ModelMemory(_Memory):
         self._calls.step(model)
         self._calls.forget()
         self._before = {stored: size for stored, size in self._ledger.alive().items() if stored.device == device}
-        recorded = None if history is None else history.recorded()
+        recorded = None
+        if history is not None:
+            recorded = history.recorded()
 
         def run() -> None:
             with self._ledger.closed():
@@ -665,7 +681,10 @@ def _measured_program(request: MemoryRequest, preloaded: Preloaded) -> RunMemory
         ended = ending_of(lambda: run_program(request.capture, preloaded))
     if ended != ENDED_WELL:
         raise TaskError(f"the run with built kernels ended with {ended}", "first run it in plain Python")
-    peak = profiled.bytes if request.measures == "cpu" else _gpu_peak()
+    if request.measures == "cpu":
+        peak = profiled.bytes
+    else:
+        peak = _gpu_peak()
     if peak is None:
         why = _NOTHING_MEASURES.get(request.measures) or _no_gpu_peak()
         raise TaskError(why, "drop --build")
@@ -687,7 +706,9 @@ def _gpu_peak() -> int | None:
         return None
     peaks = [torch.cuda.max_memory_allocated(index) for index in range(torch.cuda.device_count())]
     used = [each for each in peaks if each]
-    return used[0] if len(used) == 1 else None
+    if len(used) != 1:
+        return None
+    return used[0]
 
 
 def _largest_first(held: tuple[HeldMemory, ...]) -> tuple[HeldMemory, ...]:

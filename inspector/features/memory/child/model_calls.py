@@ -92,7 +92,10 @@ class ModelCalls:
             file = self._loaded.module
             loss = getattr(file, "loss", None)
             if callable(loss) and self.options.train:
-                self._loss = _of_outputs(loss) if _takes_one(loss) else loss
+                if _takes_one(loss):
+                    self._loss = _of_outputs(loss)
+                else:
+                    self._loss = loss
             if self.options.train:
                 self._optimizer = _optimizer(file, self.model)
             mark_parameters(self.ledger, self.parameters())
@@ -268,7 +271,10 @@ class ModelCalls:
         if not leaves:
             what = "--train: no output of the model requires a gradient"
             raise TargetError(what, "drop --train, or unfreeze a parameter")
-        own = outputs.get("loss") if isinstance(outputs, dict) else getattr(outputs, "loss", None)
+        if isinstance(outputs, dict):
+            own = outputs.get("loss")
+        else:
+            own = getattr(outputs, "loss", None)
         if isinstance(own, torch.Tensor) and own.requires_grad and own.numel() == 1:
             return own
         single = [each for each in leaves if each.numel() == 1]
@@ -321,7 +327,9 @@ def _optimizer(file: Any, model: Any) -> Any:
 def stopped(error: BaseException) -> TargetError | None:
     """Return what to say if a call stopped because a value does not exist."""
     stop = stop_in(error)
-    return None if stop is None else TargetError(f"{stop}, without weights", stop.todo)
+    if stop is None:
+        return None
+    return TargetError(f"{stop}, without weights", stop.todo)
 
 
 class MeasuredPeak(Struct, frozen=True):
@@ -387,7 +395,9 @@ def _allocator() -> str:
 def gpu_index(device: str) -> int | None:
     """Return the number of a GPU that torch.cuda drives, as the ledger names it: 1 for `cuda:1`; None: it is none."""
     kind, _, number = device.partition(":")
-    return int(number or 0) if kind == "cuda" else None
+    if kind != "cuda":
+        return None
+    return int(number or 0)
 
 
 def _pool_bytes(index: int) -> int:

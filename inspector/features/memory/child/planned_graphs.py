@@ -167,7 +167,9 @@ class PlannedGraph:
 
     def copied_at(self, part: str) -> int:
         """Return the bytes of copies of inputs that a CUDA graph has in a part of a step."""
-        return self.kept_copies if part == "backward" else self.copied_bytes
+        if part == "backward":
+            return self.kept_copies
+        return self.copied_bytes
 
     def _called(self, arguments: list[Any]) -> list[Any]:
         try:
@@ -266,7 +268,10 @@ class PlannedGraph:
     def _allocated(self, name: str) -> TrackedStorage:
         fact = self._facts.get(name) or BufferFact(NOWHERE)
         shape = tuple(each for each in fact.shape if isinstance(each, int))
-        origin = fact.origin if fact.origin.text else self._caller
+        if fact.origin.text:
+            origin = fact.origin
+        else:
+            origin = self._caller
         return TrackedStorage(
             0,
             fact.device,
@@ -293,7 +298,9 @@ class PlannedGraph:
         if None in size or None in stride or offset is None:
             raise PlanError(f"{name} has a size that depends on values")
         reach = sum(((length or 1) - 1) * (step or 0) for length, step in zip(size, stride, strict=True))
-        count = 0 if 0 in size else 1 + offset + reach
+        count = 0
+        if 0 not in size:
+            count = 1 + offset + reach
         return DescribedBuffer(count * fact.itemsize)
 
 
@@ -307,7 +314,9 @@ def _copied_by_a_cuda_graph(graph: Any) -> Callable[[int], bool]:
     import torch
 
     context = torch._guards.TracingContext.try_get()
-    metadata = None if context is None else context.fw_metadata
+    metadata = None
+    if context is not None:
+        metadata = context.fw_metadata
     static = frozenset(() if metadata is None else metadata.static_input_indices or ())
     written = frozenset(graph.mutated_input_idxs)
     if graph.is_backward or metadata is None or graph.disable_cudagraphs_reason or written - static:
@@ -329,7 +338,9 @@ def _resumed_from(code: CodeType | None) -> CodeType | None:
         return None
     # 2.11 to 2.13, _dynamo/resume_execution.py: the metadata has the code of the original function
     known = ContinueExecutionCache.generated_code_metadata.get(code)
-    return code if known is None else known.code
+    if known is not None:
+        code = known.code
+    return code
 
 
 def _code_under_way() -> CodeType | None:
@@ -345,7 +356,9 @@ def _code_under_way() -> CodeType | None:
 
 
 def _argument_of(buffer: PlannedBuffer, given: list[Any]) -> TrackedStorage | None:
-    found = None if buffer.argument is None else given[buffer.argument]
+    found = None
+    if buffer.argument is not None:
+        found = given[buffer.argument]
     if isinstance(found, TrackedStorage):
         return found
     return None
@@ -429,8 +442,13 @@ def _plain(size: Any) -> Any:
 
 def _origin(buffer: Any) -> tuple[CodeOrigin, str]:
     """Return the line and the operator that a buffer is the result of."""
-    node = buffer.get_origin_node() if hasattr(buffer, "get_origin_node") else None
-    nodes = [node] if node is not None else sorted(getattr(buffer, "origins", ()), reverse=True)
+    node = None
+    if hasattr(buffer, "get_origin_node"):
+        node = buffer.get_origin_node()
+    if node is not None:
+        nodes = [node]
+    else:
+        nodes = sorted(getattr(buffer, "origins", ()), reverse=True)
     for each in nodes:
         file, line, function = place_of(each)
         if file is not None:
@@ -443,7 +461,9 @@ def _saved(graph: Any) -> Iterator[SavedOutput]:
     import torch
 
     context = torch._guards.TracingContext.try_get()
-    metadata = None if context is None else context.fw_metadata
+    metadata = None
+    if context is not None:
+        metadata = context.fw_metadata
     if metadata is None:
         return
     output = next(each for each in graph.nodes if each.op == "output")

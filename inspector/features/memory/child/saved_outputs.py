@@ -147,7 +147,10 @@ def flops_of(node: Any) -> float:
     modules = [each for each in inner if isinstance(each, torch.fx.GraphModule)]
     if modules:  # such as `invoke_subgraph`; of the branches of a `cond`, the larger one
         return max(sum(flops_of(each) for each in module.graph.nodes) for module in modules)
-    first = value[0] if isinstance(value, list | tuple) and value else value
+    if isinstance(value, list | tuple) and value:
+        first = value[0]
+    else:
+        first = value
     if not isinstance(first, torch.Tensor) or getattr(node.target, "is_view", False):
         return 0.0
     count = 1.0

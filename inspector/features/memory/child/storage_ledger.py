@@ -162,7 +162,9 @@ class Ledger:
             self.note(stored, stored.bytes)
             return stored
         found = self._storages.get(storage._cdata)
-        return None if found is None else found[0]
+        if found is None:
+            return None
+        return found[0]
 
     def set_aside(self, since: Collection[TrackedStorage]) -> None:
         """Let what is alive and was not before no longer count, unless it is used again.
@@ -328,7 +330,9 @@ class Ledger:
 
 def device_name(device: Any) -> str:
     """Return a device as the ledger has it: the first GPU as `cuda`, another one as `cuda:1`."""
-    return f"{device.type}:{device.index}" if device.index else str(device.type)
+    if device.index:
+        return f"{device.type}:{device.index}"
+    return str(device.type)
 
 
 def plain_tensors(tensors: Iterable[Any]) -> Iterator[Any]:

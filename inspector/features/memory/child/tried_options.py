@@ -225,8 +225,12 @@ class OptionTrials:
                 peak = reached.bytes + self._kept
                 if self._copied is not None:
                     peak += copied_bytes(graphs.graphs, reached.part)
-            extra = max(flops(graphs.graphs) - self._flops, 0.0) if candidate.counts_flops else None
-            changed = self._gradient_change(candidate, model) if candidate.rounds and not self._calls.is_fake else None
+            extra = None
+            if candidate.counts_flops:
+                extra = max(flops(graphs.graphs) - self._flops, 0.0)
+            changed = None
+            if candidate.rounds and not self._calls.is_fake:
+                changed = self._gradient_change(candidate, model)
         except Exception as error:
             return _untried(candidate, kind_and_message(error).splitlines()[0][:200], tried=True)
         finally:
@@ -396,7 +400,8 @@ class OptionTrials:
             gains = accepted and self._eager_peak(accepted) < self._eager_peak([]) * (1 - _LITTLE)
             calls.forget()
             ledger.set_aside(before)
-            accepted = accepted if gains else []
+            if not gains:
+                accepted = []
         if not accepted:
             return
         names = [each.text for each in accepted]

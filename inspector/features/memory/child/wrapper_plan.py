@@ -240,7 +240,9 @@ class _Run:
 
     def _used_again(self, target: ast.expr, names: dict[str, Any]) -> None:
         """Note that a buffer lies in the memory of another one, which is deleted in the same line."""
-        buffer = names.get(target.id) if isinstance(target, ast.Name) else None
+        buffer = None
+        if isinstance(target, ast.Name):
+            buffer = names.get(target.id)
         if isinstance(buffer, PlannedBuffer) and isinstance(target, ast.Name):
             self.steps.append(Step(buffer, 0, self._by, target.id))
 
@@ -290,8 +292,14 @@ class _Run:
         if last.startswith(_ALLOCATES):
             return self._allocated(value, names, target)
         if last in _VIEWS:
-            of = value.args[0] if value.args and not name.endswith(".as_strided") else value.func
-            owner = of.value if isinstance(of, ast.Attribute) else of
+            if value.args and not name.endswith(".as_strided"):
+                of = value.args[0]
+            else:
+                of = value.func
+            if isinstance(of, ast.Attribute):
+                owner = of.value
+            else:
+                owner = of
             return self._value(owner, names)
         if isinstance(value.func, ast.Subscript) and ast.unparse(value.func.value) == "self.partitions":
             return self._part_called(f"partition_{ast.unparse(value.func.slice)}", value.args[0], names)
@@ -313,7 +321,9 @@ class _Run:
             raise PlanError(f"the wrapper allocates what is not known: {ast.unparse(value)[:80]}")
         size, stride = (self._numbers(each, names) for each in value.args[:2])
         dtype = ast.unparse(value.args[2]).removeprefix("torch.")
-        count = 0 if 0 in size else 1 + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
+        count = 0
+        if 0 not in size:
+            count = 1 + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
         return self._new(target, count * self._itemsize(dtype))
 
     def _made(self, target: str, names: dict[str, Any]) -> Any:

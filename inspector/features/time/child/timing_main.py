@@ -113,8 +113,12 @@ def shares_of(bench: Bench, side: int) -> SharesMeasured:
         with profile(activities=activities) as profiled:
             seconds = _timed(bench, side, calls, on_gpu=on_gpu)
             wait()
-    kineto = profiled.profiler.kineto_results if profiled.profiler is not None else None
-    events = list(kineto.events()) if kineto is not None else []
+    kineto = None
+    if profiled.profiler is not None:
+        kineto = profiled.profiler.kineto_results
+    events = []
+    if kineto is not None:
+        events = list(kineto.events())
     return _shares(bench, side, seconds, count, events, on_gpu=on_gpu)
 
 
@@ -146,7 +150,9 @@ def _shares(bench: Bench, side: int, seconds: float, count: int, events: list[An
         return replace(measured, kernels=each(_KERNELS))
     launched = sum(number for name, (_, number) in own.items() if _kind(name) == _LAUNCHES)
     measured = replace(measured, launches=each(_LAUNCHES), launched=launched)
-    busy = _busy(gpu) if gpu else None
+    busy = None
+    if gpu:
+        busy = _busy(gpu)
     if busy is None:
         return measured
     kernels = busy / count / 1e9
@@ -217,7 +223,9 @@ def _kind(name: str) -> str:
         return _LAUNCHES
     if name.startswith(_CPP):
         return _KERNELS
-    return _OPS if "::" in name else ""
+    if "::" not in name:
+        return ""
+    return _OPS
 
 
 def _busy(gpu: list[_Range]) -> int:
@@ -525,7 +533,10 @@ def _largest(one: Any, other: Any) -> float | None:
 def _relative(first: Any, second: Any) -> float:
     import torch
 
-    wide = torch.complex128 if first.is_complex() else torch.float64
+    if first.is_complex():
+        wide = torch.complex128
+    else:
+        wide = torch.float64
     first, second = first.detach().to("cpu", wide), second.detach().to("cpu", wide)
     gap = torch.nan_to_num((first - second).abs(), nan=0.0 if torch.equal(first.isnan(), second.isnan()) else 1e30)
     largest = float(torch.nan_to_num(first.abs(), nan=0.0, posinf=0.0).max())
@@ -579,8 +590,11 @@ class _Timing:
         self._record = record
         self._loaded = loaded
         self._options = request.capture.options
-        self._parts = ("step", "forward", "backward") if self._options.train else ("forward",)
-        self._parts = self._parts[:1] if request.brief else self._parts
+        self._parts: tuple[str, ...] = ("forward",)
+        if self._options.train:
+            self._parts = ("step", "forward", "backward")
+        if request.brief:
+            self._parts = self._parts[:1]
         self._compilations = Compilations()
         self._skips = Skips()
         self._is_set_up = False
@@ -626,7 +640,10 @@ class _Timing:
     def _setup(self) -> Setup:
         import torch
 
-        name = torch.cuda.get_device_name() if self._device == "cuda" else self._device
+        if self._device == "cuda":
+            name = torch.cuda.get_device_name()
+        else:
+            name = self._device
         return Setup(
             torch=str(torch.__version__),
             python=platform.python_version(),
@@ -682,7 +699,9 @@ def _device(model: Any, *values: Any) -> str:
     import torch
     from torch.utils import _pytree
 
-    state = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
+    state = []
+    if isinstance(model, torch.nn.Module):
+        state = [*model.parameters(), *model.buffers()]
     leaves = [leaf for leaf in (*state, *_pytree.tree_leaves(values)) if isinstance(leaf, torch.Tensor)]
     return next((leaf.device.type for leaf in leaves if leaf.device.type not in ("cpu", "meta")), "cpu")
 

@@ -54,13 +54,17 @@ def _shortened(tensor: Any) -> EagerTensor:
     dtype, sizes = str(tensor.dtype).removeprefix("torch."), tuple(map(int, tensor.shape))
     try:
         flat = tensor.detach().to("cpu").contiguous().reshape(-1)
-        raw = ctypes.string_at(flat.data_ptr(), flat.numel() * flat.element_size()) if flat.numel() else b""
+        raw = b""
+        if flat.numel():
+            raw = ctypes.string_at(flat.data_ptr(), flat.numel() * flat.element_size())
         wide = flat.to(torch.complex128 if flat.is_complex() else torch.float64)
     except (RuntimeError, TypeError, NotImplementedError):  # sparse, nested or quantized
         return EagerTensor(dtype, sizes, "", "", ())
     step = max(1, len(wide) // _SAMPLE)
     sample = tuple(repr(each) for each in wide[::step][:_SAMPLE].tolist())
-    norm = repr(float(wide.abs().square().sum().sqrt())) if len(wide) else "0.0"
+    norm = "0.0"
+    if len(wide):
+        norm = repr(float(wide.abs().square().sum().sqrt()))
     return EagerTensor(dtype, sizes, hashlib.sha256(raw).hexdigest(), norm, sample)
 
 

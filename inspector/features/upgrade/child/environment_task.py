@@ -42,7 +42,9 @@ def _described() -> EnvironmentFacts:
             folders[name] = str(each.locate_file(""))
             modules[name] = _tops(each)
     torch = packages.get("torch", "")
-    folder = _folder() if torch else ""
+    folder = ""
+    if torch:
+        folder = _folder()
     config, lines = _config() if torch else ({}, {})
     return EnvironmentFacts(
         python=platform.python_version(),

@@ -67,7 +67,9 @@ def device_of(loaded: Loaded) -> str:
 
     call = next(iter(loaded.scenarios.values())).make()
     model = loaded.model
-    state = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
+    state = []
+    if isinstance(model, torch.nn.Module):
+        state = [*model.parameters(), *model.buffers()]
     found = [
         each for each in (*state, *_pytree.tree_leaves((call.args, call.kwargs))) if isinstance(each, torch.Tensor)
     ]
@@ -82,7 +84,10 @@ class SideTiming:
     ) -> None:
         self._loaded = loaded
         self._sides = sides
-        self._part = "step" if options.train else "forward"
+        if options.train:
+            self._part = "step"
+        else:
+            self._part = "forward"
         self._rounds = rounds
         self._device = device
         self._name, self._way = next(iter(loaded.scenarios.items()))
@@ -143,7 +148,10 @@ class SideTiming:
         seconds: dict[str, float] = {}
         for event in profiled.events():
             if event.device_type == DeviceType.CUDA and not event.name.startswith(("Memcpy", "Memset")):
-                name = _NUMBER.sub("", event.name) if event.name.startswith("triton_") else event.name
+                if event.name.startswith("triton_"):
+                    name = _NUMBER.sub("", event.name)
+                else:
+                    name = event.name
                 times[name] += 1
                 seconds[name] = seconds.get(name, 0.0) + event.device_time_total / 1e6
         if not times:
@@ -242,7 +250,10 @@ class _Application:
         left = tuple(left_to_inductor(installs, changed.parts, places))
         places += misfits(installs, changed.parts, places)
         is_gpu = self._device == "cuda"
-        device = torch.cuda.get_device_name() if is_gpu else self._device
+        if is_gpu:
+            device = torch.cuda.get_device_name()
+        else:
+            device = self._device
         found = AppliedPackage(
             device=device,
             is_gpu=is_gpu,
@@ -352,7 +363,10 @@ def _largest(
             note = note or f"{leaf.name} is {_described(one)} and {_described(other)}"
             continue
         by, element = first_difference(leaf.name, one, other, noise=noise.get(leaf.path, 0.0))
-        largest = by if largest is None else max(largest, by)
+        if largest is None:
+            largest = by
+        else:
+            largest = max(largest, by)
         first = first or element
     return largest, first, note
 
@@ -394,7 +408,9 @@ class OccurrenceChoice(Struct):
         """
         unknown = sorted(number for number in self.wanted if number > self.seen)
         if unknown:
-            todo = f"there are places 1 to {self.seen}" if self.seen else "the region is nowhere in this model"
+            todo = "the region is nowhere in this model"
+            if self.seen:
+                todo = f"there are places 1 to {self.seen}"
             raise TargetError(f"--place {unknown[0]}: there is no such place", todo)
 
 
@@ -403,10 +419,11 @@ def choosing(packages: list[Imported], wanted: frozenset[int]) -> Iterator[Occur
     """Let the packages find only the wanted places in the block."""
     choice = OccurrenceChoice(wanted)
     with ExitStack() as patches:
-        for package in packages if wanted else ():
-            module = package.part("place")
-            if module is not None and hasattr(module, "find"):
-                patches.enter_context(patched(module, "find", _finding(module.find, package, choice)))
+        if wanted:
+            for package in packages:
+                module = package.part("place")
+                if module is not None and hasattr(module, "find"):
+                    patches.enter_context(patched(module, "find", _finding(module.find, package, choice)))
         yield choice
 
 
@@ -433,7 +450,9 @@ def _left_out(match: Any, number: int, operator: str) -> ExpectedPlace:
     nodes = list(getattr(match, "nodes", {}).values())
     line = next((found for node in reversed(nodes) if (found := line_of(node)) is not None), None)
     now = CompileContext.current_compile_id()
-    graph = "?" if now is None else f"{now.frame_id}/0"
+    graph = "?"
+    if now is not None:
+        graph = f"{now.frame_id}/0"
     return ExpectedPlace(graph, "?", line, operator, applied=False, why=f"place {number} was not chosen with --place")
 
 

@@ -57,7 +57,10 @@ def _check(request: PackageCheckRequest, found: _Round) -> None:
 
     package = imported(package_at(Path(request.folder)))
     is_gpu = torch.cuda.is_available()
-    found.device = torch.cuda.get_device_name() if is_gpu else "cpu"
+    if is_gpu:
+        found.device = torch.cuda.get_device_name()
+    else:
+        found.device = "cpu"
     for operator in package.operators():
         _compare(package, operator, found, is_gpu=is_gpu)
         if not all(each.equal for each in found.checks):

@@ -233,7 +233,10 @@ Launch = Callable[[Any, Any, tuple[Any, ...], Any], None]
 
 def configurations(kernels: Any) -> int:
     """Return how many configurations to try: those of the kernel that has the most."""
-    listed = kernels if isinstance(kernels, tuple) else (kernels,)
+    if isinstance(kernels, tuple):
+        listed = kernels
+    else:
+        listed = (kernels,)
     return max(len(getattr(each, "configs", None) or (None,)) for each in listed)
 
 
@@ -249,7 +252,10 @@ def with_configuration(kernels: Any, number: int, launch: Launch) -> Any:
 class _Fixed:
     def __init__(self, kernel: Any, number: int, launch: Launch) -> None:
         configs = getattr(kernel, "configs", None)
-        self._function = kernel.fn if configs else kernel
+        if configs:
+            self._function = kernel.fn
+        else:
+            self._function = kernel
         self._config = configs[number % len(configs)] if configs else None
         self._launch = launch
 
@@ -317,7 +323,10 @@ def _reading(original: Any, memory: "_Memory") -> Any:
     @functools.wraps(original)
     def load(pointers: Any, mask: Any, other: Any, *rest: Any, **named: Any) -> Any:
         memory.read(pointers.data[mask.data])
-        filled = _filled(pointers) if other is None else other
+        if other is None:
+            filled = _filled(pointers)
+        else:
+            filled = other
         return original(pointers, mask, filled, *rest, **named)
 
     return load
@@ -329,8 +338,11 @@ def _filled(pointers: Any) -> Any:
 
     kind = pointers.get_element_ty()
     dtype = numpy.dtype(_get_np_dtype(kind))
-    integer = _BFLOAT16_NAN if kind.is_bf16() else _GUARD["int"]  # the interpreter keeps bfloat16 as integers
-    value: float = float("nan") if dtype.kind == "f" else integer
+    value: float = _GUARD["int"]
+    if dtype.kind == "f":
+        value = float("nan")
+    elif kind.is_bf16():  # the interpreter keeps bfloat16 as integers
+        value = _BFLOAT16_NAN
     return TensorHandle(numpy.full_like(pointers.data, value, dtype=dtype), kind)
 
 
@@ -371,7 +383,9 @@ class _Memory:
         tensors = [(at, each) for at, each in enumerate(args) if hasattr(each, "untyped_storage")]
         for at, each in tensors:
             storage = each.untyped_storage()
-            guarded = None if guards is None else guards.of(storage.data_ptr())
+            guarded = None
+            if guards is not None:
+                guarded = guards.of(storage.data_ptr())
             first, end = (
                 (storage.data_ptr(), storage.data_ptr() + storage.nbytes()) if guarded is None else guarded.bytes()
             )

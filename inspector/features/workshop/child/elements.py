@@ -38,16 +38,24 @@ def first_difference(
     gap = torch.where(same, torch.zeros_like(gap), torch.nan_to_num(gap, nan=float("inf")))
     finite = torch.where(one.isfinite(), one.abs(), torch.zeros_like(one))
     precision = precision_of(expected.dtype)
-    tolerance = max(precision.largest * _LOOSER, relative) if precision is not None else 1.0
+    tolerance = 1.0
+    if precision is not None:
+        tolerance = max(precision.largest * _LOOSER, relative)
     # Where values cancel to rounding errors, the largest value is no scale for a difference.
     scale = max(float(finite.max()), noise / tolerance) or 1.0
     around = float(finite.square().mean().sqrt())
-    wrong = ~same if precision is None else gap > tolerance * (finite + around) + noise
+    if precision is None:
+        wrong = ~same
+    else:
+        wrong = gap > tolerance * (finite + around) + noise
     by = float(gap.max()) / scale
     if not bool(wrong.any()):
         return by, None
     flat = int(wrong.flatten().to(torch.int8).argmax())
-    at = tuple(int(each) for each in torch.unravel_index(torch.tensor(flat), wrong.shape)) if wrong.dim() else ()
+    if wrong.dim():
+        at = tuple(int(each) for each in torch.unravel_index(torch.tensor(flat), wrong.shape))
+    else:
+        at = ()
     element = Element(name, at, f"{float(one[at]):.6g}", f"{float(other[at]):.6g}", int(wrong.sum()), wrong.numel())
     return by, element
 

@@ -211,7 +211,10 @@ def compared(operator: Operator, case: Case, found: OperatorOutcome) -> Sizes:
     )
     if found.raised:
         return check
-    other = found.note if found.is_outside else _other_tensors(operator, case, found)
+    if found.is_outside:
+        other = found.note
+    else:
+        other = _other_tensors(operator, case, found)
     if other:
         return replace(check, note=other)
     largest, wrong = difference(case, found.value)
@@ -243,11 +246,17 @@ def difference(case: Case, value: Any, plain: tuple[Any, ...] = ()) -> tuple[flo
     largest, wrong = 0.0, None
     values = outputs(value)
     for number, (expected, found) in enumerate(zip(case.expected, values, strict=True)):
-        title = "the output" if len(values) == 1 else f"output {number}"
+        title = "the output"
+        if len(values) != 1:
+            title = f"output {number}"
         # The definition computes in float64, the kernel rounds its result to its own dtype.
         precision = precision_of(found.dtype)
-        least = 0.0 if precision is None else 2 * precision.largest
-        noise = noise_of(plain[number], expected) if plain else 0.0
+        least = 0.0
+        if precision is not None:
+            least = 2 * precision.largest
+        noise = 0.0
+        if plain:
+            noise = noise_of(plain[number], expected)
         by, element = first_difference(title, expected.to(found.device), found, relative=least, noise=noise)
         largest = max(largest, by)
         wrong = wrong or element

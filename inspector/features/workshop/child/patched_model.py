@@ -285,6 +285,7 @@ class CompiledSide:
         chosen = list_mode_options().get(self._options.mode or "default", {})
 
         def backend(module: Any, inputs: Any) -> Any:
+            # A cached graph would come without the passes, and so without the package's operators.
             patches = {**chosen, **self._settings, "fx_graph_cache": False, "fx_graph_remote_cache": False}
             return compile_fx(module, inputs, inner_compile=self._inner, config_patches=patches)
 
@@ -293,19 +294,25 @@ class CompiledSide:
     def _inner(self, module: Any, inputs: Any, **kwargs: Any) -> Any:
         from torch._inductor.compile_fx import compile_fx_inner
 
-        began = 0 if self._passes is None else len(self._passes.rewrites)
-        compiled = compile_fx_inner(module, inputs, **kwargs)
-        rewrites = [] if self._passes is None else self._passes.rewrites[began:]
+        rewrites: list[PassRewrite] = []
+        if self._passes is None:
+            compiled = compile_fx_inner(module, inputs, **kwargs)
+        else:
+            began = len(self._passes.rewrites)
+            compiled = compile_fx_inner(module, inputs, **kwargs)
+            rewrites = self._passes.rewrites[began:]  # those of this graph part
         part = CompiledPart(self._graph(), _stage(kwargs), rewrites)
         self.parts.append(part)
 
         def run(values: Any) -> Any:
+            # A graph with dynamic sizes is checked once for each, as a kernel may be wrong for some only.
             sizes = tuple(tuple(getattr(each, "shape", ())) for each in values)
             if sizes not in part.ran and len(part.ran) < _MOST_SIZES:
                 part.ran.add(sizes)
-                self._check(part, list(values))
+                self._check(part, list(values))  # a copy of the list: the compiled code empties its own
             return compiled(values)
 
+        # AOTAutograd then passes the values as one list, as to Inductor's own code (_functorch/_aot_autograd/utils.py).
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
 
@@ -394,16 +401,20 @@ def _compare(
         return RegionCheck(index, result.kind, equal=False, largest=None, note=result.raised or result.note)
     largest, wrong = 0.0, None
     for each in standing:
-        value = result.value if each.output is None else result.value[each.output]
-        title = "the output" if each.output is None else f"output {each.output}"
+        if each.output is None:
+            value = result.value
+            title = "the output"
+        else:
+            value = result.value[each.output]
+            title = f"output {each.output}"
         by, element = first_difference(
             f"{title} ({each.node})", expected[each.node], value, noise=noise.get(each.node, 0.0)
         )
         largest = max(largest, by)
         wrong = wrong or element
-    note = result.note or (
-        "" if standing else "no value of the graph stands for its result: only the model is compared"
-    )
+    note = result.note
+    if not note and not standing:
+        note = "no value of the graph stands for its result: only the model is compared"
     return RegionCheck(index, result.kind, wrong is None and not result.is_outside, finite(largest), wrong, note)
 
 

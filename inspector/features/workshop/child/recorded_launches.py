@@ -141,7 +141,9 @@ def compiled(kernel: Any, args: tuple[Any, ...], configuration: KernelConfigurat
     """
     made = function_of(kernel).warmup(*args, grid=(1,), **options(configuration))
     cubin = made.asm.get("cubin")
-    found = resources(cubin) if cubin is not None else {}
+    found = {}
+    if cubin is not None:
+        found = resources(cubin)
     code = {name: text for name, text in made.asm.items() if isinstance(text, str) and name != "source"}
     return CompiledConfiguration(
         code, found.get("registers"), found.get("spills"), getattr(made.metadata, "shared", None)

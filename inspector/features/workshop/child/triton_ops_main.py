@@ -11,7 +11,7 @@ import logging
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -232,7 +232,9 @@ def _equal(what: str, one: Any, other: Any) -> OperatorCheck:
             first, second = left.double().cpu(), right.double().cpu()
             differs = (first != second) & ~(first.isnan() & second.isnan())
             gap = torch.where(differs, (first - second).abs(), 0.0).nan_to_num(nan=float("inf"))
-            most = float(second[second.isfinite()].abs().max()) if second.isfinite().any() else 0.0
+            most = 0.0
+            if second.isfinite().any():
+                most = float(second[second.isfinite()].abs().max())
             largest = max(largest, float(gap.max()) / (most or 1.0) if gap.numel() else 0.0)
     return OperatorCheck(what, largest <= _CLOSE, f"largest relative difference {largest:.1e}")
 
@@ -335,7 +337,9 @@ def written_by(kernel: Any, named: Mapping[str, Any]) -> tuple[tuple[str, ...] |
     from torch._higher_order_ops import triton_kernel_wrap
 
     analyze = getattr(triton_kernel_wrap, KERNEL_ANALYSIS.needed_of(triton_kernel_wrap))
-    there = nullcontext() if torch.cuda.is_available() else Driver(gpu_named(_WITHOUT_GPU)).active()
+    there: AbstractContextManager[None] = nullcontext()
+    if not torch.cuda.is_available():  # Triton asks its driver for a target even to analyze a kernel
+        there = Driver(gpu_named(_WITHOUT_GPU)).active()
     with there, _warnings() as warned:
         try:
             found = analyze(kernel, dict(named), {})
@@ -343,7 +347,10 @@ def written_by(kernel: Any, named: Mapping[str, Any]) -> tuple[tuple[str, ...] |
             return None, kind_and_message(error)[:200]
     if warned:
         return None, warned[0]
-    names = found if isinstance(found, list | tuple | set) else [each.name for each in found.read_writes.writes]
+    if isinstance(found, list | tuple | set):
+        names = found
+    else:
+        names = [each.name for each in found.read_writes.writes]
     return tuple(name for name in kernel.arg_names if name in set(names)), ""
 
 
@@ -354,7 +361,9 @@ def _warnings() -> Iterator[list[str]]:
 
     class Kept(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            error = record.exc_info[1] if record.exc_info else None
+            error = None
+            if record.exc_info:
+                error = record.exc_info[1]
             found.append(kind_and_message(error)[:200] if error is not None else record.getMessage()[:200])
 
     log = logging.getLogger("torch._higher_order_ops.triton_kernel_wrap")

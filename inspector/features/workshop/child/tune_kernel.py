@@ -80,7 +80,9 @@ def _tuned(request: TuneRequest) -> PackageTuning:
         raise TargetError(
             f"{found.package.folder} launches no Triton kernel", "eject the kernel again into an empty folder"
         )
-    gpu = None if request.target is None else gpu_named(request.target, request.gpus)
+    gpu = None
+    if request.target is not None:
+        gpu = gpu_named(request.target, request.gpus)
     return PackageTuning(torch.cuda.get_device_name() if gpu is None else gpu.title, is_timed, tuple(kernels))
 
 
@@ -111,7 +113,9 @@ def _source(kernel: Any) -> str:
 def candidates(current: Iterable[KernelConfiguration], source: str, most: int) -> tuple[KernelConfiguration, ...]:
     """Return the configurations to try: the kernel's own, then their neighbors, nearest first."""
     own = tuple(current)
-    stages = _STAGES if "for " in source or "tl.dot" in source else (own[0].stages,)  # a pipeline needs a loop
+    stages: tuple[int, ...] = (own[0].stages,)
+    if "for " in source or "tl.dot" in source:  # a pipeline needs a loop
+        stages = _STAGES
     blocks = list(dict.fromkeys(tuple(each.blocks.items()) for each in own))
     sizes = {tuple(sorted(each.items())): each for chosen in blocks for each in _scaled(dict(chosen))}
     found = {each.key: each for each in own}
@@ -186,7 +190,10 @@ def _wrong(operator: Operator, index: int, checked: Iterable[Case], configuratio
             continue  # the same inputs once more, for another one of the present configurations
         found = compared(operator, case, guarded(partial(operator.module.run_kernel, kernels), "gpu", case.args, {}))
         if not found.equal:
-            at = f"differs at {list(found.wrong.at)}" if found.wrong is not None else found.note
+            if found.wrong is not None:
+                at = f"differs at {list(found.wrong.at)}"
+            else:
+                at = found.note
             return f"{', '.join(filter(None, (found.sizes, found.inputs)))}: {at}"[:200]
     return ""
 

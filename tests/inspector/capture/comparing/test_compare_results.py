@@ -18,9 +18,9 @@ from ctrace.inspector.capture.comparing.compare_results import (  # noqa: E402
     Leaf,
     agree,
     difference,
-    found,
     is_compared,
     leaves,
+    value_at,
     within_tolerances,
 )
 from ctrace.inspector.capture.comparing.precision import BFLOAT16, FLOAT16, FLOAT32, Precision  # noqa: E402
@@ -113,11 +113,11 @@ def test_a_tensor_that_is_not_dense():
 def test_every_place_of_results_is_found_again():
     results = CallResults({"a": (torch.ones(1), [Output(torch.zeros(2))])}, [torch.ones(3)], [None])
     for leaf in leaves(results, results):
-        assert agree(found(results, leaf.path), leaf.eager)
-        assert agree(found(taken(results), leaf.path), leaf.eager)
-    assert found(results, ("outputs", "a", 1, 5)) is ABSENT
-    assert found(results, ("outputs", "b")) is ABSENT
-    assert found(results, ("inputs", 1)) is ABSENT
+        assert agree(value_at(results, leaf.path), leaf.eager)
+        assert agree(value_at(taken(results), leaf.path), leaf.eager)
+    assert value_at(results, ("outputs", "a", 1, 5)) is ABSENT
+    assert value_at(results, ("outputs", "b")) is ABSENT
+    assert value_at(results, ("inputs", 1)) is ABSENT
 
 
 def test_a_gradient_of_nothing_but_rounding_is_measured_by_the_others():

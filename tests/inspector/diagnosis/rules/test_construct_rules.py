@@ -128,7 +128,7 @@ def test_advice_that_is_followed_already_is_not_printed(text: str, trial: Trial 
 def test_nothing_to_change_contradicts_a_limit_that_was_hit():
     run = recompiled("pass")
     (cause,) = scene(run).causes
-    offered = Candidate("Nothing to change if you need both values.", (cause.id,))
+    offered = Candidate("Nothing to change if you need both values.", (cause.id,), is_no_change=True)
     assert not contradiction(offered, scene(run))
     hit = replace(run, limit=Limit(hit=True, functions=(CacheUse("forward", 8, 8, "0", refused=True),)))
     assert contradiction(offered, scene(hit))

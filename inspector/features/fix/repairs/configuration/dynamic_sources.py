@@ -14,7 +14,10 @@ _VARIABLE = "TORCH_COMPILE_DYNAMIC_SOURCES="
 
 def _find(scene: DiagnosisScene) -> Iterator[Setting]:
     ids = tuple(cause.id for cause in scene.causes if cause.kind in _KINDS)
-    found = marks(by_function(scene.session), scene.session.environment.torch) if ids else ()
+    if ids:
+        found = marks(by_function(scene.session), scene.session.environment.torch)
+    else:
+        found = ()
     for mark in found:
         if mark.line.startswith(_VARIABLE):
             value = mark.line.removeprefix(_VARIABLE).strip('"')

@@ -10,7 +10,9 @@ _NAME = "ignore_logging_functions"
 
 def _find(scene: DiagnosisScene) -> Iterator[Setting]:
     for each in advised(scene):
-        for function in each.trial.ignored if each.trial is not None else ():
+        if each.trial is None:
+            continue
+        for function in each.trial.ignored:
             module, _, path = function.partition(":")
             yield Setting(
                 f"Leave {path} out of compiled code: {_NAME}.",

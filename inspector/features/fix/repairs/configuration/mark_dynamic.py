@@ -10,7 +10,10 @@ def _find(scene: DiagnosisScene) -> Iterator[Setting]:
     for each in advised(scene):
         if each.trial is not None and each.trial.marked:
             lines = [f"torch._dynamo.mark_dynamic({mark.argument}, {mark.dim})" for mark in each.trial.marked]
-            text = f"Mark what changes as dynamic: {'; '.join(lines[:3])}{' ...' if len(lines) > 3 else ''}."
+            shown = "; ".join(lines[:3])
+            if len(lines) > 3:
+                shown += " ..."
+            text = f"Mark what changes as dynamic: {shown}."
             yield Setting(text, each.causes, trial=each.trial, how=f"before the first call: {'; '.join(lines)}")
 
 

@@ -59,7 +59,9 @@ def _questions(scene: DiagnosisScene, each: Break, name: str) -> Iterator[str]:
 def _prints_itself(statement: ast.AST) -> bool:
     """Whether a call gets what a name, an attribute or an index holds, not only what an op computes from it."""
     for call in ast.walk(statement):
-        for argument in call.args if isinstance(call, ast.Call) else ():
+        if not isinstance(call, ast.Call):
+            continue
+        for argument in call.args:
             if isinstance(argument, ast.Name | ast.Attribute | ast.Subscript | ast.Starred | ast.JoinedStr):
                 return True
     return False

@@ -40,8 +40,12 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the attention around a place as one call."""
 
     code = code_of(place)
-    statement = code.statement(place.line) if code is not None else None
-    function = code.function(statement) if code is not None and statement is not None else None
+    statement = None
+    if code is not None:
+        statement = code.statement(place.line)
+    function = None
+    if code is not None and statement is not None:
+        function = code.function(statement)
     if code is None or function is None:
         return
     for node in walk(function):
@@ -51,7 +55,9 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
         used: list[cst.SimpleStatementLine] = []
         weights = _unnamed(code, product[0], used)
         scores = _softmax(code, weights)
-        parts = _scores(code, scores, used) if scores is not None else None
+        parts = None
+        if scores is not None:
+            parts = _scores(code, scores, used)
         lines = {line for one in (*used, node) for line in range(code.lines(one)[0], code.lines(one)[1] + 1)}
         if parts is None or place.line not in lines:
             continue
@@ -66,7 +72,9 @@ def _rewrite(
     functional = module_name(code, edits, "torch.nn.functional")
     if functional is None:
         return
-    mask = f", attn_mask={parts.mask}" if parts.mask else ""
+    mask = ""
+    if parts.mask:
+        mask = f", attn_mask={parts.mask}"
     call = f"{functional}.scaled_dot_product_attention({parts.query}, {parts.key}, {value}{mask}, scale={parts.scale})"
     edits.expression(node, call)
     for line in used:
@@ -96,7 +104,9 @@ def _unnamed(code: ParsedFile, node: cst.BaseExpression, used: list[cst.SimpleSt
     import libcst as cst
 
     here = code.around(node, cst.SimpleStatementLine)
-    block = code.block(here) if here is not None else []
+    block = []
+    if here is not None:
+        block = code.block(here)
     if not isinstance(node, cst.Name) or here is None or not block:
         return node
     place = index_of(block, here)
@@ -104,7 +114,10 @@ def _unnamed(code: ParsedFile, node: cst.BaseExpression, used: list[cst.SimpleSt
     last = max((index for index in stores if index < place), default=None)
     if last is None:
         return node
-    end = place if place in stores else min((index for index in stores if index > place), default=len(block) - 1)
+    if place in stores:
+        end = place
+    else:
+        end = min((index for index in stores if index > place), default=len(block) - 1)
     reads = sum(_reads(line, node.value) for line in block[last + 1 : end + 1])
     if reads != 1 or _outside(code, node.value, block):
         return node
@@ -119,11 +132,15 @@ def _assigned(line: cst.CSTNode, name: str) -> cst.BaseExpression | None:
     """Return the value of a statement that is one assignment to a name."""
     import libcst as cst
 
-    small = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+    small = None
+    if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
+        small = line.body[0]
     if not isinstance(small, cst.Assign) or len(small.targets) != 1:
         return None
     target = small.targets[0].target
-    return small.value if isinstance(target, cst.Name) and target.value == name else None
+    if isinstance(target, cst.Name) and target.value == name:
+        return small.value
+    return None
 
 
 def _reads(line: cst.CSTNode, name: str) -> int:
@@ -149,9 +166,13 @@ def _softmax(code: ParsedFile, node: cst.BaseExpression) -> cst.BaseExpression |
         return None
     texts = [code.text(arg).strip().rstrip(",").replace(" ", "") for arg in node.args]
     if full_name(code, node.func) in {"torch.softmax", "torch.nn.functional.softmax"}:
-        return node.args[0].value if len(texts) == 2 and texts[1] in {"-1", "dim=-1"} else None
+        if len(texts) == 2 and texts[1] in {"-1", "dim=-1"}:
+            return node.args[0].value
+        return None
     if isinstance(node.func, cst.Attribute) and node.func.attr.value == "softmax" and texts in (["-1"], ["dim=-1"]):
-        return None if full_name(code, node.func).startswith("torch.") else node.func.value
+        if full_name(code, node.func).startswith("torch."):
+            return None
+        return node.func.value
     return None
 
 
@@ -178,10 +199,15 @@ def _scaled(code: ParsedFile, node: cst.BaseExpression, used: list[cst.SimpleSta
             return None
         scale = code.text(node.right)
         if isinstance(node.operator, cst.Divide):
-            scale = f"1 / {scale}" if _is_atom(node.right) else f"1 / ({scale})"
+            if _is_atom(node.right):
+                scale = f"1 / {scale}"
+            else:
+                scale = f"1 / ({scale})"
         return _Scores(*inner, scale=scale)
     inner = _keys(code, node)
-    return _Scores(*inner) if inner is not None else None
+    if inner is None:
+        return None
+    return _Scores(*inner)
 
 
 def _is_atom(node: cst.CSTNode) -> bool:
@@ -216,7 +242,9 @@ def _keys(code: ParsedFile, node: cst.BaseExpression) -> tuple[str, str] | None:
     if not isinstance(key, cst.Call) or not isinstance(key.func, cst.Attribute) or key.func.attr.value != "transpose":
         return None
     dims = sorted(code.text(arg.value) for arg in key.args)
-    return (code.text(query), code.text(key.func.value)) if dims == ["-1", "-2"] else None
+    if dims != ["-1", "-2"]:
+        return None
+    return (code.text(query), code.text(key.func.value))
 
 
 REPAIR = SourceRepair("attention", "scaled_dot_product_attention instead of its parts", find)

@@ -45,8 +45,10 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     import libcst as cst
 
     code = code_of(place)
-    statement = code.statement(place.line) if code is not None else None
-    if code is None or statement is None:
+    if code is None:
+        return
+    statement = code.statement(place.line)
+    if statement is None:
         return
     if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
         yield from _written(code, statement, statement.body[0])
@@ -82,7 +84,8 @@ def _written(code: ParsedFile, statement: cst.SimpleStatementLine, small: cst.CS
     if sign and is_number(value):
         new = f"{tensor} {sign} {new}"
     elif sign:
-        new = f"{kept if sign == '*' else tensor} {sign} ({new})"
+        left = kept if sign == "*" else tensor
+        new = f"{left} {sign} ({new})"
     edits.statement(statement, f"{tensor}.copy_({torch}.where({mask}, {new}, {tensor}))")
     yield SourceRewrite(edits.apply(), f"Write the elements of `{tensor}` where `{mask}` with torch.where, in place.")
 
@@ -106,8 +109,12 @@ def mask_text(code: ParsedFile, tensor: str, mask: cst.BaseExpression, statement
         inner = inner.expression
     if isinstance(inner, cst.Name):
         value = _assigned_just_before(code, inner.value, tensor, statement)
-        return code.text(mask) if value is not None and _is_mask(code, tensor, value) else None
-    return code.text(mask) if _is_mask(code, tensor, mask) else None
+        if value is not None and _is_mask(code, tensor, value):
+            return code.text(mask)
+        return None
+    if not _is_mask(code, tensor, mask):
+        return None
+    return code.text(mask)
 
 
 def _is_mask(code: ParsedFile, tensor: str, mask: cst.CSTNode) -> bool:
@@ -124,7 +131,9 @@ def _is_mask(code: ParsedFile, tensor: str, mask: cst.CSTNode) -> bool:
             is_number(side) or _is_own(code, tensor, side) for side in sides
         )
     if isinstance(mask, cst.Call) and op_of(code, mask) in _ELEMENTWISE_TESTS:
-        first = mask.args[0].value if mask.args else None
+        first = None
+        if mask.args:
+            first = mask.args[0].value
         if full_name(code, mask.func).startswith("torch."):
             return first is not None and len(mask.args) == 1 and _is_own(code, tensor, first)
         return isinstance(mask.func, cst.Attribute) and not mask.args and _is_own(code, tensor, mask.func.value)
@@ -237,7 +246,10 @@ def _reduced(code: ParsedFile, node: cst.Call, statement: cst.CSTNode) -> Iterat
     if node.func.attr.value == "mean":
         # torch's mean adds and divides in float32 at least: in half precision, a sum or a count may be infinite.
         wide = f"{torch}.promote_types({tensor}.dtype, {torch}.float32)"
-        count = f"{mask}.sum()" if mask.isidentifier() else f"({mask}).sum()"
+        if mask.isidentifier():
+            count = f"{mask}.sum()"
+        else:
+            count = f"({mask}).sum()"
         new = f"({kept}.sum(dtype={wide}) / {count}).to({tensor}.dtype)"
     edits.expression(node, new)
     summary = f"Sum `{tensor}` where `{mask}` with zeros elsewhere, instead of the chosen elements."

@@ -48,12 +48,17 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     import libcst as cst
 
     code = code_of(place)
-    loop = code.statement(place.line) if code is not None else None
-    if code is None or not isinstance(loop, cst.While) or loop.orelse is not None or code.function(loop) is None:
+    if code is None:
+        return
+    loop = code.statement(place.line)
+    if not isinstance(loop, cst.While) or loop.orelse is not None or code.function(loop) is None:
         return
     test, counted = _split(code, loop)
     condition = as_tensor(code, test)
-    body = _assignments(code, loop, counted.name if counted else "")
+    counter, bound = "", ""
+    if counted is not None:
+        counter, bound = counted.name, counted.bound
+    body = _assignments(code, loop, counter)
     if condition is None or body is None:
         return
     names = {name for name, _ in body}
@@ -64,23 +69,27 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     if torch is None:
         return
     going, rounds = fresh(code, "going"), fresh(code, "MOST_ROUNDS")
-    bound = counted.bound if counted else rounds
-    lines = [f"for _ in range({bound}):", f"    {going} = {condition}"]
+    lines = [f"for _ in range({bound or rounds}):", f"    {going} = {condition}"]
     lines += [f"    {name} = {torch}.where({going}, {code.text(value)}, {name})" for name, value in body]
     if counted is None:
         lines.insert(0, f"{rounds} = {_ROUNDS}")
     edits.statement(loop, "\n".join(lines))
     if counted is not None and isinstance(counted.start, cst.SimpleStatementLine):
         edits.remove(counted.start)
-    question = (
-        None if counted else f"At most how many rounds does the loop on `{code.text(test)}` need? {_ROUNDS} here."
-    )
-    summary = (
-        f"Run the loop on `{code.text(test)}` {'up to its bound' if counted else f'{_ROUNDS} times'}, with a mask."
-    )
-    is_few = bound.isdigit() and int(bound) <= _FEW_ROUNDS
-    costs = "" if is_few or counted is None else f"May each call run all {bound} rounds, where its loop ended early?"
+    if counted is None:
+        times, costs = f"{_ROUNDS} times", ""
+        question = f"At most how many rounds does the loop on `{code.text(test)}` need? {_ROUNDS} here."
+    else:
+        times, costs, question = "up to its bound", _asked_costs(bound), None
+    summary = f"Run the loop on `{code.text(test)}` {times}, with a mask."
     yield SourceRewrite(edits.apply(), summary, question=question, needs_inputs=(code.text(test),), costs=costs)
+
+
+def _asked_costs(bound: str) -> str:
+    """Ask whether each call may run all rounds of a loop; empty if they are few."""
+    if bound.isdigit() and int(bound) <= _FEW_ROUNDS:
+        return ""
+    return f"May each call run all {bound} rounds, where its loop ended early?"
 
 
 def _split(code: ParsedFile, loop: cst.While) -> tuple[cst.BaseExpression, _Counted | None]:
@@ -113,7 +122,9 @@ def _counter(code: ParsedFile, loop: cst.While, test: cst.BaseExpression) -> _Co
         if isinstance(line, cst.SimpleStatementLine) and code.text(line).strip().replace(" ", "") == f"{name}=0"
     ]
     function = code.function(loop)
-    uses = [one for one in variables(function) if one.value == name] if function else []
+    uses = []
+    if function:
+        uses = [one for one in variables(function) if one.value == name]
     steps = [line for line in loop.body.body if _is_step(code, line, name)]
     # Its start, its test and its step; `i = i + 1` has it twice.
     expected = 3 if steps and isinstance(_small(steps[0]), cst.AugAssign) else 4
@@ -125,12 +136,16 @@ def _counter(code: ParsedFile, loop: cst.While, test: cst.BaseExpression) -> _Co
 def _small(line: cst.CSTNode) -> cst.CSTNode | None:
     import libcst as cst
 
-    return line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+    if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
+        return line.body[0]
+    return None
 
 
 def _is_step(code: ParsedFile, line: cst.CSTNode, name: str) -> bool:
     small = _small(line)
-    text = code.text(small).replace(" ", "") if small is not None else ""
+    text = ""
+    if small is not None:
+        text = code.text(small).replace(" ", "")
     return text in {f"{name}+=1", f"{name}={name}+1"}
 
 
@@ -164,7 +179,9 @@ def _escapes(code: ParsedFile, loop: cst.While, names: set[str]) -> bool:
     if shown & set(parameters(function)):
         return True
     block = code.block(loop)
-    for line in block[: index_of(block, loop)] if block else []:
+    if not block:
+        return False
+    for line in block[: index_of(block, loop)]:
         small = _small(line)
         if not isinstance(small, cst.Assign) or not isinstance(small.value, cst.Name | cst.Attribute | cst.Subscript):
             continue

@@ -87,7 +87,10 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
         # What is no tensor, or a parameter, is copied as before.
         value = f"{_clone('value')} if type(value) is {torch}.Tensor else {code.text(copy.call.func)}(value)"
         deep = f"{{key: {value} for key, value in {text}.items()}}"
-        new = deep if is_deep else f"{text}.copy()"
+        if is_deep:
+            new = deep
+        else:
+            new = f"{text}.copy()"
         if not _is_plain(code, original):
             # A dictionary of another class, or what only looks like one, is copied as before: `copy` may give a dict.
             new = f"{new} if type({text}) is dict else {code.text(copy.call)}"
@@ -108,7 +111,9 @@ def _reads_attribute(code: ParsedFile, name: cst.Name) -> bool:
         call = code.parent(above)
         is_called = isinstance(call, cst.Call) and call.func is above
         return not is_called and above.attr.value not in TENSOR_ATTRIBUTES - {"grad"}
-    call = code.parent(above) if isinstance(above, cst.Arg) else None
+    call = None
+    if isinstance(above, cst.Arg):
+        call = code.parent(above)
     return isinstance(call, cst.Call) and dotted(call.func) in {"getattr", "hasattr", "vars", "dir"}
 
 
@@ -132,7 +137,9 @@ def _is_plain(code: ParsedFile, node: cst.BaseExpression) -> bool:
     """Whether a name certainly has a dictionary that its function made."""
     import libcst as cst
 
-    values = assigned(code, node) if isinstance(node, cst.Name) else []
+    values = []
+    if isinstance(node, cst.Name):
+        values = assigned(code, node)
     return bool(values) and all(isinstance(one, cst.Dict | cst.DictComp) for one in values)
 
 

@@ -34,8 +34,10 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     import libcst as cst
 
     code = code_of(place)
-    statement = code.statement(place.line) if code is not None else None
-    if code is None or not isinstance(statement, cst.With) or len(statement.items) != 1 or statement.asynchronous:
+    if code is None:
+        return
+    statement = code.statement(place.line)
+    if not isinstance(statement, cst.With) or len(statement.items) != 1 or statement.asynchronous:
         return
     item = statement.items[0]
     if item.asname is not None or not isinstance(item.item, cst.Call) or code.function(statement) is None:

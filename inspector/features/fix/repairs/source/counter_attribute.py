@@ -35,9 +35,15 @@ if TYPE_CHECKING:
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the counters at a place, or named by the finding, as buffers."""
     code = code_of(place)
-    statement = code.statement(place.line) if code is not None else None
-    function = code.function(statement) if code is not None and statement is not None else None
-    owner = code.owner(function) if code is not None and function is not None else None
+    statement = None
+    if code is not None:
+        statement = code.statement(place.line)
+    function = None
+    if code is not None and statement is not None:
+        function = code.function(statement)
+    owner = None
+    if code is not None and function is not None:
+        owner = code.owner(function)
     if code is None or statement is None or owner is None or not is_plain_module(owner):
         return
     here = {self_attribute(node) for node in walk(statement)} - {""}
@@ -49,8 +55,10 @@ def _counter(code: ParsedFile, owner: cst.ClassDef, name: str) -> Iterator[Sourc
     import libcst as cst
 
     init = initializer(owner)
-    first = assigned_value(code, init, name) if init is not None else None
-    if init is None or first is None or not isinstance(first[1], cst.Integer) or mentions(code, name):
+    if init is None:
+        return
+    first = assigned_value(code, init, name)
+    if first is None or not isinstance(first[1], cst.Integer) or mentions(code, name):
         return
     edits = Edits(code)
     torch = torch_name(code, edits)
@@ -85,7 +93,9 @@ def _is_count(code: ParsedFile, use: cst.Attribute, name: str) -> bool:
     import libcst as cst
 
     small = code.around(use, cst.Assign) or code.around(use, cst.AugAssign)
-    text = code.text(small).replace(" ", "").rstrip(";") if small is not None else ""
+    text = ""
+    if small is not None:
+        text = code.text(small).replace(" ", "").rstrip(";")
     return re.fullmatch(rf"self\.{name}(\+=|=self\.{name}\+)\d+", text) is not None
 
 
@@ -114,7 +124,10 @@ def _is_float(code: ParsedFile, use: cst.Attribute) -> bool:
 
     node = code.parent(use)
     assert isinstance(node, cst.BinaryOperation)
-    other = node.right if node.left is use else node.left
+    if node.left is use:
+        other = node.right
+    else:
+        other = node.left
     divides = isinstance(node.operator, cst.Divide)
     return is_number(other) and (divides or isinstance(number(other), float))
 
@@ -130,7 +143,9 @@ def _limit(code: ParsedFile, use: cst.Attribute) -> tuple[cst.Call, str] | None:
     if not isinstance(node, cst.BinaryOperation):
         return None
     argument = code.parent(node)
-    call = code.parent(argument) if isinstance(argument, cst.Arg) else None
+    call = None
+    if isinstance(argument, cst.Arg):
+        call = code.parent(argument)
     if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Name) or len(call.args) != 2:
         return None
     if call.func.value not in {"min", "max"} or not isinstance(node.operator, cst.Divide):

@@ -32,9 +32,15 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     import libcst as cst
 
     code = code_of(place)
-    statement = code.statement(place.line) if code is not None else None
-    function = code.function(statement) if code is not None and statement is not None else None
-    owner = code.owner(function) if code is not None and function is not None else None
+    statement = None
+    if code is not None:
+        statement = code.statement(place.line)
+    function = None
+    if code is not None and statement is not None:
+        function = code.function(statement)
+    owner = None
+    if code is not None and function is not None:
+        owner = code.owner(function)
     if code is None or statement is None or owner is None or not is_plain_module(owner):
         return
     init = initializer(owner)
@@ -72,8 +78,12 @@ def _lazy(code: ParsedFile, owner: cst.ClassDef, init: cst.FunctionDef, node: cs
     if code.text(call.args[0].value) != "self" or not name or not _is_ours(code, owner, name, 1):
         return
     body = node.body.body
-    line = body[0] if len(body) == 1 else None
-    small = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else line
+    line = None
+    if len(body) == 1:
+        line = body[0]
+    small: cst.CSTNode | None = line
+    if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
+        small = line.body[0]
     if not isinstance(small, cst.Assign) or [code.text(one.target) for one in small.targets] != [f"self.{name}"]:
         return
     if not _is_constant(small.value) and not _is_constant_tensor(code, small.value):
@@ -87,7 +97,9 @@ def _lazy(code: ParsedFile, owner: cst.ClassDef, init: cst.FunctionDef, node: cs
 def _name(node: cst.BaseExpression) -> str:
     import libcst as cst
 
-    return node.raw_value if isinstance(node, cst.SimpleString) and node.raw_value.isidentifier() else ""
+    if isinstance(node, cst.SimpleString) and node.raw_value.isidentifier():
+        return node.raw_value
+    return ""
 
 
 def _is_constant(node: cst.BaseExpression) -> bool:

@@ -69,9 +69,15 @@ def _may_write(code: ParsedFile, call: cst.Call, here: cst.CSTNode) -> bool:
     if is_pure_call(code, call):
         return False
     name, function = self_attribute(call.func), code.function(call)
-    owner = code.owner(function) if function is not None else None
-    init = initializer(owner) if owner is not None else None
-    made = assigned_value(code, init, name) if init is not None and name else None
+    owner = None
+    if function is not None:
+        owner = code.owner(function)
+    init = None
+    if owner is not None:
+        init = initializer(owner)
+    made = None
+    if init is not None and name:
+        made = assigned_value(code, init, name)
     # A submodule knows neither this module nor what it keeps.
     return made is None or not full_name(code, getattr(made[1], "func", made[1])).startswith("torch.nn.")
 

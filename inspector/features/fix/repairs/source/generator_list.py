@@ -43,7 +43,10 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
         if name not in _WHOLE and not (name in _EARLY and _is_plain(code, node)):
             continue
         text = code.text(node)
-        inner = text[1:-1] if node.lpar else text
+        if node.lpar:
+            inner = text[1:-1]
+        else:
+            inner = text
         edits = Edits(code)
         if name == "list":
             edits.expression(call, f"[{inner}]")
@@ -67,10 +70,14 @@ def _consumer(code: ParsedFile, node: cst.CSTNode) -> cst.Call | None:
     import libcst as cst
 
     above = code.parent(node)
-    call = code.parent(above) if isinstance(above, cst.Arg) else None
+    call = None
+    if isinstance(above, cst.Arg):
+        call = code.parent(above)
     if not isinstance(call, cst.Call) or not isinstance(above, cst.Arg) or above.star or above.keyword:
         return None
-    return call if call.args[0] is above and all(arg is above or arg.keyword for arg in call.args) else None
+    if call.args[0] is above and all(arg is above or arg.keyword for arg in call.args):
+        return call
+    return None
 
 
 def _is_plain(code: ParsedFile, node: cst.GeneratorExp) -> bool:

@@ -30,8 +30,12 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     import libcst as cst
 
     code = code_of(place)
-    first = code.statement(place.line) if code is not None else None
-    function = code.function(first) if code is not None and first is not None else None
+    first = None
+    if code is not None:
+        first = code.statement(place.line)
+    function = None
+    if code is not None and first is not None:
+        function = code.function(first)
     if code is None or function is None:
         return
     for statement in walk(function):

@@ -64,7 +64,9 @@ def _new(code: ParsedFile, name: str, math: str, argument: str) -> str | None:
         return f"{math}.{name}({argument})"
     if name in _WHOLE:
         return f"float({math}.{name}({argument}))"
-    return f"{_PLAIN[name]}({argument})" if name in _PLAIN else None
+    if name not in _PLAIN:
+        return None
+    return f"{_PLAIN[name]}({argument})"
 
 
 def _is_made_int(code: ParsedFile, node: cst.Call) -> bool:
@@ -72,7 +74,9 @@ def _is_made_int(code: ParsedFile, node: cst.Call) -> bool:
     import libcst as cst
 
     above = code.parent(node)
-    call = code.parent(above) if isinstance(above, cst.Arg) else None
+    call = None
+    if isinstance(above, cst.Arg):
+        call = code.parent(above)
     return (
         isinstance(call, cst.Call)
         and full_name(code, call.func) == "int"
@@ -87,7 +91,9 @@ def _is_plain(code: ParsedFile, node: cst.Call) -> bool:
     above = code.parent(node)
     if isinstance(above, cst.Arg):
         call = code.parent(above)
-        name = full_name(code, call.func) if isinstance(call, cst.Call) else ""
+        name = ""
+        if isinstance(call, cst.Call):
+            name = full_name(code, call.func)
         return name in {"int", "float", "range"} or name.rpartition(".")[2] in {"view", "reshape", "new_zeros"}
     return isinstance(above, cst.BinaryOperation)
 
@@ -149,7 +155,9 @@ def _assigned(code: ParsedFile, name: cst.Name) -> cst.BaseExpression | None:
             if not plain or not isinstance(above, cst.Assign):
                 return None
             values.append(above.value)
-    return values[0] if len(values) == 1 else None
+    if len(values) != 1:
+        return None
+    return values[0]
 
 
 REPAIR = SourceRepair("numpy_math", "Python's math instead of NumPy", find)

@@ -78,7 +78,10 @@ def _is_readable(code: ParsedFile, node: cst.CSTNode) -> bool:
                 if isinstance(part, cst.FormattedStringExpression)
             )
         if isinstance(one, cst.Call):
-            name = one.func.attr.value if isinstance(one.func, cst.Attribute) else dotted(one.func)
+            if isinstance(one.func, cst.Attribute):
+                name = one.func.attr.value
+            else:
+                name = dotted(one.func)
             if name in _READS:
                 continue
         if isinstance(one, cst.NamedExpr | cst.Await | cst.Yield | cst.Lambda | cst.BaseComp):
@@ -102,8 +105,10 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     import libcst as cst
 
     code = code_of(place)
-    statement = code.statement(place.line) if code is not None else None
-    if code is None or statement is None or code.function(statement) is None:
+    if code is None:
+        return
+    statement = code.statement(place.line)
+    if statement is None or code.function(statement) is None:
         return
     edits = Edits(code)
     torch = torch_name(code, edits)
@@ -117,7 +122,10 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     elif isinstance(statement, cst.If) and _only_output(code, statement):
         name = _called(code, statement.body.body[0])
         test = code.text(statement.test)
-        whole = f"({test})" if isinstance(statement.test, cst.BooleanOperation | cst.NamedExpr) else test
+        if isinstance(statement.test, cst.BooleanOperation | cst.NamedExpr):
+            whole = f"({test})"
+        else:
+            whole = test
         edits.expression(statement.test, f"{guard} and {whole}")
     else:
         return

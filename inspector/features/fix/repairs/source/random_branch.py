@@ -29,8 +29,10 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     import libcst as cst
 
     code = code_of(place)
-    statement = code.statement(place.line) if code is not None else None
-    if code is None or statement is None:
+    if code is None:
+        return
+    statement = code.statement(place.line)
+    if statement is None:
         return
     branch = branch_at(code, statement)
     if branch is not None and isinstance(branch.test, cst.BooleanOperation):

@@ -38,7 +38,9 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     if not isinstance(target, cst.Subscript) or not isinstance(target.value, cst.Name) or len(target.slice) != 1:
         return
     part = target.slice[0].slice
-    mask = _mask(code, part.value, statement) if isinstance(part, cst.Index) else None
+    mask = None
+    if isinstance(part, cst.Index):
+        mask = _mask(code, part.value, statement)
     if mask is None or not isinstance(part, cst.Index) or target.value.value not in bound_before(code, statement):
         return
     tokens = _expert(code, value, code.text(part.value))
@@ -66,9 +68,13 @@ def _mask(code: ParsedFile, node: cst.BaseExpression, statement: cst.CSTNode) ->
     if isinstance(node, cst.Name):
         block = code.block(statement)
         for line in reversed(block[: index_of(block, statement)] if block else []):
-            small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+            small = None
+            if isinstance(line, cst.SimpleStatementLine):
+                small = line.body[0]
             if isinstance(small, cst.Assign) and code.text(small.targets[0].target) == node.value:
-                return node.value if _mask(code, small.value, line) else None
+                if not _mask(code, small.value, line):
+                    return None
+                return node.value
         return None
     if not isinstance(node, cst.Comparison) or len(node.comparisons) != 1 or not isinstance(node.left, cst.Name):
         return None
@@ -78,7 +84,9 @@ def _mask(code: ParsedFile, node: cst.BaseExpression, statement: cst.CSTNode) ->
     if not isinstance(target.operator, cst.Equal) or not counted or loop is None:
         return None
     names = {one.value for one in walk(loop.target) if isinstance(one, cst.Name)}
-    return code.text(node) if code.text(target.comparator) in names else None
+    if code.text(target.comparator) not in names:
+        return None
+    return code.text(node)
 
 
 def _expert(code: ParsedFile, node: cst.BaseExpression, index: str) -> str | None:
@@ -92,7 +100,9 @@ def _expert(code: ParsedFile, node: cst.BaseExpression, index: str) -> str | Non
         return None
     part = chosen.slice[0].slice
     same = isinstance(part, cst.Index) and code.text(part.value) == index
-    return chosen.value.value if same else None
+    if not same:
+        return None
+    return chosen.value.value
 
 
 REPAIR = SourceRepair("routing", "experts on all tokens instead of gathered ones", find)

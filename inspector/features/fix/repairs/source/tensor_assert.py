@@ -33,8 +33,10 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     import libcst as cst
 
     code = code_of(place)
-    statement = code.statement(place.line) if code is not None else None
-    if code is None or statement is None or code.function(statement) is None:
+    if code is None:
+        return
+    statement = code.statement(place.line)
+    if statement is None or code.function(statement) is None:
         return
     if isinstance(statement, cst.If) and _only_raises(statement):
         yield from _guarded(code, statement)
@@ -48,8 +50,12 @@ def _only_raises(node: cst.If) -> bool:
     """Whether the block of an `if` is one `raise`, and there is no `else`."""
     import libcst as cst
 
-    line = node.body.body[0] if len(node.body.body) == 1 else None
-    small = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else line
+    line = None
+    if len(node.body.body) == 1:
+        line = node.body.body[0]
+    small: cst.CSTNode | None = line
+    if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
+        small = line.body[0]
     return node.orelse is None and isinstance(small, cst.Raise)
 
 
@@ -71,7 +77,10 @@ def _guarded(code: ParsedFile, node: cst.If) -> Iterator[SourceRewrite]:
     if torch is None:
         return
     test = code.text(node.test)
-    whole = f"({test})" if isinstance(node.test, cst.BooleanOperation | cst.IfExp) and not node.test.lpar else test
+    if isinstance(node.test, cst.BooleanOperation | cst.IfExp) and not node.test.lpar:
+        whole = f"({test})"
+    else:
+        whole = test
     edits.expression(node.test, f"not {torch}.compiler.is_compiling() and {whole}")
     yield SourceRewrite(
         edits.apply(),

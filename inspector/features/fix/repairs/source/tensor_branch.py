@@ -43,10 +43,12 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     statement = code.statement(place.line)
     torch = torch_name(code, Edits(code)) or ""
     for known in (branch_at, guarded_branch_at):
-        branch = known(code, statement) if statement is not None else None
-        condition = (
-            as_tensor(code, cast("cst.BaseExpression", branch.test), torch=torch) if branch is not None else None
-        )
+        branch = None
+        if statement is not None:
+            branch = known(code, statement)
+        condition = None
+        if branch is not None:
+            condition = as_tensor(code, cast("cst.BaseExpression", branch.test), torch=torch)
         if branch is not None and condition is not None:
             yield from selected(code, branch, condition)
             break
@@ -73,7 +75,9 @@ def selected(code: ParsedFile, branch: PureBranch, condition: str) -> Iterator[S
         return
     shown = code.text(test)
     names = " and ".join(f"`{name}`" for name in sorted(held))
-    question = f"May the result be a new tensor where it was {names} itself?" if held else None
+    question = None
+    if held:
+        question = f"May the result be a new tensor where it was {names} itself?"
     # The shorter text comes first: it is right where no name holds an infinite value, which trying shows.
     texts: list[str] = []
     for factors in (False, True):
@@ -105,7 +109,10 @@ def _behind_guard(code: ParsedFile, branch: PureBranch, text: str) -> str:
     if not isinstance(branch.guard, cst.BaseExpression):
         return text
     guard = code.text(branch.guard)
-    head = f"if ({guard}):" if "\n" in guard else f"if {guard}:"
+    if "\n" in guard:
+        head = f"if ({guard}):"
+    else:
+        head = f"if {guard}:"
     return f"{head}\n{indent(text, '    ')}"
 
 
@@ -125,7 +132,10 @@ def _text(
         if (read(side.yes) | read(side.no)) & assigned:
             return None
         assigned.add(side.target)
-        chosen = name if several else condition
+        if several:
+            chosen = name
+        else:
+            chosen = condition
         value = _selected(code, side.yes, side.no, chosen, torch, factors=factors)
         if side.target:
             lines.append(f"{side.target} = {value}")

@@ -50,8 +50,10 @@ _COMPILES = (
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the branch at a place as torch.cond."""
     code = code_of(place)
-    statement = code.statement(place.line) if code is not None else None
-    if code is None or statement is None:
+    if code is None:
+        return
+    statement = code.statement(place.line)
+    if statement is None:
         return
     branch = branch_at(code, statement)
     if branch is not None and returned_as_is(code, branch) == set():
@@ -148,9 +150,15 @@ def _is_module(code: ParsedFile, call: cst.Call) -> bool:
     import libcst as cst
 
     name, function = self_attribute(call.func), code.function(call)
-    owner = code.owner(function) if function is not None else None
-    init = initializer(owner) if owner is not None else None
-    made = assigned_value(code, init, name) if init is not None and name else None
+    owner = None
+    if function is not None:
+        owner = code.owner(function)
+    init = None
+    if owner is not None:
+        init = initializer(owner)
+    made = None
+    if init is not None and name:
+        made = assigned_value(code, init, name)
     if made is None or not isinstance(made[1], cst.Call):
         return False
     kind = full_name(code, made[1].func).rpartition(".")
@@ -166,7 +174,9 @@ def _values(code: ParsedFile, sides: list[cst.BaseExpression]) -> str:
     for side in sides:
         text = code.text(side)
         texts.append(f"{text}.clone()" if isinstance(side, cst.Name | cst.Attribute | cst.Subscript) else text)
-    return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+    if len(texts) == 1:
+        return texts[0]
+    return f"({', '.join(texts)})"
 
 
 REPAIR = SourceRepair("tensor_cond", "torch.cond instead of a branch on a tensor", find)

@@ -99,7 +99,9 @@ def scalar_of(code: ParsedFile, node: cst.CSTNode) -> cst.BaseExpression | None:
         return scalar_of(code, value)
     if full_name(code, node.func) == "int" and len(node.args) == 1 and not node.args[0].star:
         value = node.args[0].value
-        return value if _is_whole(code, value) else None
+        if not _is_whole(code, value):
+            return None
+        return value
     return None
 
 
@@ -115,7 +117,9 @@ def _is_whole(code: ParsedFile, node: cst.BaseExpression) -> bool:
             return _is_whole(code, node.func.value)
         return op_of(code, node) in {"argmax", "argmin", "count_nonzero"} and not is_along(code, node)
     name, function = self_attribute(node), code.function(node)
-    owner = code.owner(function) if name and function is not None else None
+    owner = None
+    if name and function is not None:
+        owner = code.owner(function)
     if owner is None or mentions(code, name) != 1 or any(_assigns(one, name) for one in walk(code.module)):
         return False
     made = [one for one in walk(owner) if _registers(code, one, name)]
@@ -161,7 +165,9 @@ def _is_integral(code: ParsedFile, node: cst.CSTNode) -> bool:
 def _reader(node: cst.Call) -> str:
     import libcst as cst
 
-    return ".item()" if isinstance(node.func, cst.Attribute) else f"{dotted(node.func)}()"
+    if isinstance(node.func, cst.Attribute):
+        return ".item()"
+    return f"{dotted(node.func)}()"
 
 
 def _used_by(code: ParsedFile, node: cst.Call) -> tuple[str, cst.BaseExpression | None]:
@@ -201,7 +207,9 @@ def _known(code: ParsedFile, node: cst.CSTNode) -> set[str]:
     import libcst as cst
 
     statement = code.around(node, cst.SimpleStatementLine)
-    return bound_before(code, statement) if statement is not None else set()
+    if statement is None:
+        return set()
+    return bound_before(code, statement)
 
 
 def _beside(code: ParsedFile, node: cst.CSTNode) -> cst.BaseExpression | None:
@@ -213,12 +221,19 @@ def _beside(code: ParsedFile, node: cst.CSTNode) -> cst.BaseExpression | None:
         return None
     if not isinstance(above.operator, cst.Add | cst.Subtract | cst.Multiply | cst.Divide):
         return None
-    other = above.right if above.left is node else above.left
+    if above.left is node:
+        other = above.right
+    else:
+        other = above.left
     if is_literal(other) or scalar_of(code, other) is not None:
         return None
     if isinstance(other, cst.Name):
-        return None if _is_number(code, other) else other
-    return other if _makes_tensor(code, other) else None
+        if _is_number(code, other):
+            return None
+        return other
+    if not _makes_tensor(code, other):
+        return None
+    return other
 
 
 def _makes_tensor(code: ParsedFile, node: cst.BaseExpression) -> bool:
@@ -241,7 +256,9 @@ def _is_number(code: ParsedFile, name: cst.Name) -> bool:
     import libcst as cst
 
     function = code.function(name)
-    for one in walk(function) if function is not None else ():
+    if function is None:
+        return False
+    for one in walk(function):
         if isinstance(one, cst.Assign) and any(
             isinstance(target.target, cst.Name) and target.target.value == name.value for target in one.targets
         ):
@@ -270,7 +287,10 @@ def _chained(code: ParsedFile, node: cst.Call, tensor: cst.BaseExpression) -> It
     if torch is None:
         return
     scalar = isinstance(tensor, cst.Call) and _is_reduced(code, tensor)
-    edits.expression(node, f"{_operand(code, tensor)}.detach(){'' if scalar else '.clone().reshape(())'}.double()")
+    kept = f"{_operand(code, tensor)}.detach()"
+    if not scalar:
+        kept += ".clone().reshape(())"
+    edits.expression(node, f"{kept}.double()")
     for call in chosen:
         edits.expression(call, _selected(code, call, torch))
     summary = f"Keep `{target.value}` in a tensor of float64 instead of reading it with `{_reader(node)}`."
@@ -311,7 +331,9 @@ def _other(code: ParsedFile, node: cst.CSTNode) -> cst.BaseExpression:
 
     above = code.parent(node)
     assert isinstance(above, cst.BinaryOperation)
-    return above.right if above.left is node else above.left
+    if above.left is node:
+        return above.right
+    return above.left
 
 
 def _is_constant(code: ParsedFile, node: cst.BaseExpression) -> bool:
@@ -364,11 +386,9 @@ def _is_never_negative(code: ParsedFile, node: cst.BaseExpression) -> bool:
     op = op_of(code, node) or dotted(node.func)
     if op in _NEVER_NEGATIVE:
         return True
-    inner = (
-        node.func.value
-        if isinstance(node.func, cst.Attribute) and not full_name(code, node.func).startswith("torch.")
-        else None
-    )
+    inner = None
+    if isinstance(node.func, cst.Attribute) and not full_name(code, node.func).startswith("torch."):
+        inner = node.func.value
     if inner is None and node.args:
         inner = node.args[0].value
     return op in _KEEPS_SIGN and inner is not None and _is_never_negative(code, inner)
@@ -398,7 +418,9 @@ def _operand(code: ParsedFile, tensor: cst.BaseExpression) -> str:
     import libcst as cst
 
     text = code.text(tensor)
-    return text if isinstance(tensor, cst.Name | cst.Attribute | cst.Call | cst.Subscript) else f"({text})"
+    if isinstance(tensor, cst.Name | cst.Attribute | cst.Call | cst.Subscript):
+        return text
+    return f"({text})"
 
 
 def _is_reduced(code: ParsedFile, call: cst.Call) -> bool:

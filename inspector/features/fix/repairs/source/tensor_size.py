@@ -50,8 +50,12 @@ def _read(code: ParsedFile, node: cst.Call) -> cst.BaseExpression | None:
 
     if full_name(code, node.func) == "int" and len(node.args) == 1:
         inner = node.args[0].value
-        read = _read(code, inner) if isinstance(inner, cst.Call) else None
-        return read if read is not None else inner
+        read = None
+        if isinstance(inner, cst.Call):
+            read = _read(code, inner)
+        if read is not None:
+            return read
+        return inner
     if isinstance(node.func, cst.Attribute) and node.func.attr.value == "item" and not node.args:
         return node.func.value
     return None
@@ -64,7 +68,9 @@ def _size(code: ParsedFile, edits: Edits, node: cst.BaseExpression, *, is_whole:
     if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
         shape = _shape(code, node.value)
         index = node.slice[0].slice.value
-        return f"{shape}[{code.text(index)}]" if shape and isinstance(index, cst.Integer | cst.UnaryOperation) else None
+        if shape and isinstance(index, cst.Integer | cst.UnaryOperation):
+            return f"{shape}[{code.text(index)}]"
+        return None
     if not isinstance(node, cst.Call):
         return None
     single = _made_of(code, node)
@@ -88,11 +94,15 @@ def _reduced(code: ParsedFile, edits: Edits, op: str, tensor: cst.BaseExpression
     # A tensor of no sizes is one of floats: `x.shape[2:]` is empty where x has two dimensions.
     may_be_empty = isinstance(made, cst.Subscript) and not is_whole
     if op == "sum":
-        return f"(sum({shape}) if {shape} else 0.0)" if may_be_empty else f"sum({shape})"
+        if may_be_empty:
+            return f"(sum({shape}) if {shape} else 0.0)"
+        return f"sum({shape})"
     math = module_name(code, edits, "math")
     if math is None:
         return None
-    return f"({math}.prod({shape}) if {shape} else 1.0)" if may_be_empty else f"{math}.prod({shape})"
+    if may_be_empty:
+        return f"({math}.prod({shape}) if {shape} else 1.0)"
+    return f"{math}.prod({shape})"
 
 
 def _made_of(code: ParsedFile, node: cst.BaseExpression) -> cst.BaseExpression | None:
@@ -100,7 +110,9 @@ def _made_of(code: ParsedFile, node: cst.BaseExpression) -> cst.BaseExpression |
     import libcst as cst
 
     if isinstance(node, cst.Call) and full_name(code, node.func) in {"torch.tensor", "torch.as_tensor"}:
-        return node.args[0].value if len(node.args) == 1 and not node.args[0].star else None
+        if len(node.args) == 1 and not node.args[0].star:
+            return node.args[0].value
+        return None
     return None
 
 
@@ -110,8 +122,12 @@ def _shape(code: ParsedFile, node: cst.BaseExpression) -> str | None:
 
     made = _made_of(code, node)
     if isinstance(made, cst.Subscript) and any(isinstance(one.slice, cst.Slice) for one in made.slice):
-        return code.text(made) if _is_shape(made.value) else None
-    return code.text(made) if made is not None and _is_shape(made) else None
+        if not _is_shape(made.value):
+            return None
+        return code.text(made)
+    if made is not None and _is_shape(made):
+        return code.text(made)
+    return None
 
 
 def _is_shape(node: cst.BaseExpression) -> bool:

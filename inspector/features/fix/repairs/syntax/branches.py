@@ -83,12 +83,16 @@ def _returned(code: ParsedFile, node: cst.If) -> PureBranch | None:
         return None
     if isinstance(node.orelse, cst.Else):
         no = _return(node.orelse.body)
-        return _pairs(node, yes, no) if no is not None and not code.after(node) else None
+        if no is not None and not code.after(node):
+            return _pairs(node, yes, no)
+        return None
     following = code.after(node)
     if node.orelse is not None or len(following) != 1 or not isinstance(following[0], cst.SimpleStatementLine):
         return None
     no = _return(following[0])
-    return _pairs(node, yes, no, removed=(following[0],)) if no is not None else None
+    if no is None:
+        return None
+    return _pairs(node, yes, no, removed=(following[0],))
 
 
 def _pairs(
@@ -115,7 +119,9 @@ def _return(body: cst.CSTNode) -> cst.BaseExpression | None:
     import libcst as cst
 
     line = _only(body)
-    return line.value if isinstance(line, cst.Return) else None
+    if not isinstance(line, cst.Return):
+        return None
+    return line.value
 
 
 def _only(body: cst.CSTNode) -> cst.CSTNode | None:
@@ -123,9 +129,13 @@ def _only(body: cst.CSTNode) -> cst.CSTNode | None:
     import libcst as cst
 
     if isinstance(body, cst.IndentedBlock):
-        return _only(body.body[0]) if len(body.body) == 1 else None
+        if len(body.body) != 1:
+            return None
+        return _only(body.body[0])
     if isinstance(body, cst.SimpleStatementLine | cst.SimpleStatementSuite):
-        return body.body[0] if len(body.body) == 1 else None
+        if len(body.body) != 1:
+            return None
+        return body.body[0]
     return None
 
 
@@ -162,7 +172,9 @@ def _assignments(body: cst.BaseSuite) -> dict[str, cst.BaseExpression] | None:
     found: dict[str, cst.BaseExpression] = {}
     lines: Sequence[cst.CSTNode] = body.body
     for line in lines:
-        smalls = line.body if isinstance(line, cst.SimpleStatementLine) else [line]
+        smalls: Sequence[cst.CSTNode] = [line]
+        if isinstance(line, cst.SimpleStatementLine):
+            smalls = line.body
         for small in smalls:
             if isinstance(small, cst.Pass):
                 continue

@@ -30,7 +30,9 @@ def initializer(owner: cst.ClassDef) -> cst.FunctionDef | None:
             and one.name.value == "__init__"
             and isinstance(one.body, cst.IndentedBlock)
         ):
-            return None if any(isinstance(below, cst.Return) for below in walk(one)) else one
+            if any(isinstance(below, cst.Return) for below in walk(one)):
+                return None
+            return one
     return None
 
 
@@ -69,7 +71,9 @@ def assigned_value(
             continue
         if value is not None and self_attribute(target) == name:
             found.append((line, value))
-    return found[0] if len(found) == 1 else None
+    if len(found) != 1:
+        return None
+    return found[0]
 
 
 def mentions(code: ParsedFile, name: str) -> int:

@@ -60,7 +60,10 @@ def as_tensor(
         inner = as_tensor(code, test.expression, drawing, torch=torch)
         if inner == f"{code.text(test.expression)} != 0":
             return f"{code.text(test.expression)} == 0"
-        return f"~({inner})" if inner else None  # exact for booleans, which `as_tensor` returns
+        # exact for booleans, which `as_tensor` returns
+        if not inner:
+            return None
+        return f"~({inner})"
     if isinstance(test, cst.BooleanOperation):
         left, right = _total(code, test.left), _total(code, test.right)
         sign = "&" if isinstance(test.operator, cst.And) else "|"
@@ -68,7 +71,9 @@ def as_tensor(
             return None
         bare = [side.removesuffix(_RESHAPED).strip() for side in (left, right)]
         both = f" {sign} ".join(side if side.startswith("(") and side.endswith(")") else f"({side})" for side in bare)
-        return both if bare == [left, right] else f"({both}){_RESHAPED}"
+        if bare == [left, right]:
+            return both
+        return f"({both}){_RESHAPED}"
     return _simple(code, test, torch)
 
 
@@ -123,8 +128,12 @@ def _comparison(code: ParsedFile, test: cst.Comparison, torch: str) -> str | Non
     sides = [one.func.value if _is_item(one) else one for one in (left, right)]  # type: ignore[attr-defined]
     if all(is_number(side) or _is_scalar(code, side) for side in sides):
         return _bare(test, whole)
-    made = torch if not items and all(_may_be_number(code, side) for side in sides) else ""
-    return f"{made}.as_tensor({_bare(test, whole)}){_RESHAPED}" if made else f"({_bare(test, whole)}){_RESHAPED}"
+    made = ""
+    if not items and all(_may_be_number(code, side) for side in sides):
+        made = torch
+    if made:
+        return f"{made}.as_tensor({_bare(test, whole)}){_RESHAPED}"
+    return f"({_bare(test, whole)}){_RESHAPED}"
 
 
 def _may_be_number(code: ParsedFile, node: cst.BaseExpression, depth: int = 0) -> bool:
@@ -166,7 +175,9 @@ def _total(code: ParsedFile, test: cst.BaseExpression) -> str | None:
             return None
         if isinstance(one, cst.Call) and op_of(code, one) not in {"sum", "mean", "any", "all", "abs", "isnan", "isinf"}:
             return None
-    return _simple(code, test) if isinstance(test, cst.Comparison | cst.Call) else None
+    if not isinstance(test, cst.Comparison | cst.Call):
+        return None
+    return _simple(code, test)
 
 
 def _is_boolean(code: ParsedFile, node: cst.BaseExpression, depth: int = 0) -> bool:
@@ -189,7 +200,9 @@ def _is_boolean(code: ParsedFile, node: cst.BaseExpression, depth: int = 0) -> b
     if op not in _ALL:
         return op in TESTS or op == "bool"
     is_function = full_name(code, node.func).startswith("torch.")
-    operand = node.args[0].value if is_function and node.args else None
+    operand = None
+    if is_function and node.args:
+        operand = node.args[0].value
     if not is_function and isinstance(node.func, cst.Attribute):
         operand = node.func.value
     return operand is not None and _is_boolean(code, operand, depth)

@@ -78,7 +78,8 @@ def masked(
 
     def ones(operand: cst.BaseExpression) -> cst.BaseExpression:
         text = code.module.code_for_node(operand)
-        return cst.parse_expression(f"{torch}.where({condition}, {f'{text}, 1' if holds else f'1, {text}'})")
+        sides = f"{text}, 1" if holds else f"1, {text}"
+        return cst.parse_expression(f"{torch}.where({condition}, {sides})")
 
     class Masking(cst.CSTTransformer):
         def on_leave(self, original_node: Any, updated_node: Any) -> Any:
@@ -130,7 +131,9 @@ def _may_overflow(code: ParsedFile, node: cst.CSTNode) -> bool:
     if isinstance(node, cst.UnaryOperation):
         return _may_overflow(code, node.expression)
     if isinstance(node, cst.Call):
-        operand = node.func.value if isinstance(node.func, cst.Attribute) else None
+        operand = None
+        if isinstance(node.func, cst.Attribute):
+            operand = node.func.value
         if full_name(code, node.func).startswith("torch.") and node.args:
             operand = node.args[0].value
         bounded = op_of(code, node) in words("tanh sigmoid softmax sign")

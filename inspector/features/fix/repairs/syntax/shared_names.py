@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 from ctrace.inspector.features.fix.repairs.syntax.classes import assigned_value, initializer, is_plain_module
@@ -54,6 +55,7 @@ def returned_as_is(code: ParsedFile, branch: PureBranch) -> set[str] | None:
         if not bare:
             continue
         names = {name for one in bare for name in read(one)}
+        # The author can be asked about a name; of `x.t()` or `self.cache[0]`, nobody can say who else holds it.
         if doubtful(code, branch.replaced) & (names | {side.target} - {""}):
             if not all(isinstance(one, cst.Name) for one in bare):
                 return None
@@ -83,6 +85,7 @@ def is_unshared(code: ParsedFile, node: cst.CSTNode, at: cst.CSTNode) -> bool:
     nodes = list(walk(function))
     if any(_hides_names(one) for one in nodes):
         return False
+    # A function inside may be called at any time, and hold the tensor as long.
     inner = [one for one in nodes if isinstance(one, cst.FunctionDef | cst.Lambda) and one is not function]
     if any(name in read(one) for one in inner):
         return False
@@ -90,7 +93,9 @@ def is_unshared(code: ParsedFile, node: cst.CSTNode, at: cst.CSTNode) -> bool:
         return False
     if name in doubtful(code, at):
         return False
-    early = nodes if _in_loop(code, at) else itertools.takewhile(lambda one: one is not at, nodes)
+    early: Iterable[cst.CSTNode] = nodes
+    if not _in_loop(code, at):  # in a loop, what stands below may have run before
+        early = itertools.takewhile(lambda one: one is not at, nodes)
     inside = {id(one) for one in walk(at)}
     before = {id(one) for one in early} - inside
     uses = [one for one in variables(function) if one.value == name and id(one) in before]
@@ -112,7 +117,9 @@ def _is_made(code: ParsedFile, name: cst.Name) -> bool:
     import libcst as cst
 
     target = code.parent(name)
-    statement = code.parent(target) if isinstance(target, cst.AssignTarget) else None
+    statement = None
+    if isinstance(target, cst.AssignTarget):
+        statement = code.parent(target)
     return isinstance(statement, cst.Assign) and len(statement.targets) == 1 and _is_new(code, statement.value)
 
 
@@ -137,16 +144,20 @@ def _only_reads(code: ParsedFile, name: cst.Name) -> bool:
     import libcst as cst
 
     around = code.parent(name)
-    above = code.parent(around) if around is not None else None
+    above = None
+    if around is not None:
+        above = code.parent(around)
     if isinstance(around, cst.Return):
         return True
-    if isinstance(around, cst.Element):
+    if isinstance(around, cst.Element):  # a list would hold it; a tuple that is returned is the caller's
         return isinstance(above, cst.Tuple) and isinstance(code.parent(above), cst.Return)
     if isinstance(around, cst.UnaryOperation):
         return isinstance(around.operator, cst.Minus | cst.Not | cst.BitInvert)  # `+y` is y itself
     if isinstance(around, cst.Attribute):
         is_method = isinstance(above, cst.Call) and above.func is around
-        return _computes(code, above) if is_method else around.attr.value in _HEADER
+        if is_method:
+            return _computes(code, above)
+        return around.attr.value in _HEADER
     if isinstance(around, cst.Arg):
         return _computes(code, above) and full_name(code, cast("cst.Call", above).func).startswith("torch.")
     return isinstance(around, cst.BinaryOperation | cst.Comparison | cst.ComparisonTarget)
@@ -204,8 +215,9 @@ def escaping(code: ParsedFile, after: cst.CSTNode, *, returns: bool = True) -> s
     import libcst as cst
 
     function = code.function(after)
-    nodes = walk(function) if function is not None else ()
-    return {name for one in nodes if returns or not isinstance(one, cst.Return) for name in _shown(code, one)}
+    if function is None:
+        return set()
+    return {name for one in walk(function) if returns or not isinstance(one, cst.Return) for name in _shown(code, one)}
 
 
 def doubtful(code: ParsedFile, near: cst.CSTNode) -> set[str]:
@@ -213,9 +225,10 @@ def doubtful(code: ParsedFile, near: cst.CSTNode) -> set[str]:
     import libcst as cst
 
     function = code.function(near)
-    nodes = walk(function) if function is not None else ()
+    if function is None:
+        return set()
     names: set[str] = set()
-    for node in nodes:
+    for node in walk(function):
         if isinstance(node, cst.Call) and not _is_harmless(code, node, _DEEPEST):
             names |= _passed_names(node)
     return names
@@ -225,10 +238,14 @@ def _passed_names(call: cst.Call) -> set[str]:
     """Return the names whose tensors a call gets as they are: its arguments, and what it is a method of."""
     import libcst as cst
 
-    found = set().union(*(_bare_names(arg.value) for arg in call.args))
-    if isinstance(call.func, cst.Attribute):
-        return found | (_bare_names(call.func.value) - {"self"})
-    return found | (read(call.func) if not isinstance(call.func, cst.Name) else set())
+    passed = set().union(*(_bare_names(arg.value) for arg in call.args))
+    match call.func:
+        case cst.Attribute(value=owner):
+            return passed | (_bare_names(owner) - {"self"})
+        case cst.Name():
+            return passed
+        case _:  # such as `steps[0](x)` or `step_of(y)(x)`: what it calls may hold any tensor that is named there
+            return passed | read(call.func)
 
 
 def _is_harmless(code: ParsedFile, call: cst.Call, deep: int) -> bool:
@@ -258,9 +275,15 @@ def _layer(code: ParsedFile, call: cst.Call) -> str:
     import libcst as cst
 
     function = code.function(call)
-    owner = code.owner(function) if function is not None else None
-    init = initializer(owner) if owner is not None else None
-    made = assigned_value(code, init, self_attribute(call.func)) if init is not None else None
+    owner = None
+    if function is not None:
+        owner = code.owner(function)
+    init = None
+    if owner is not None:
+        init = initializer(owner)
+    made = None
+    if init is not None:
+        made = assigned_value(code, init, self_attribute(call.func))
     if made is None or not isinstance(made[1], cst.Call):
         return ""
     package, _, kind = full_name(code, made[1].func).rpartition(".")
@@ -282,24 +305,34 @@ def _definitions(code: ParsedFile, call: cst.Call, name: str) -> list[cst.CSTNod
     import libcst as cst
 
     function = code.function(call)
-    owner = code.owner(function) if function is not None else None
+    owner = None
+    if function is not None:
+        owner = code.owner(function)
     kinds = (cst.FunctionDef, cst.ClassDef)
     if isinstance(call.func, cst.Name):
         found = [one for one in walk(code.module) if isinstance(one, kinds) and one.name.value == call.func.value]
-        return list(found) if len(found) == 1 and isinstance(found[0], cst.FunctionDef) else []
+        if len(found) == 1 and isinstance(found[0], cst.FunctionDef):
+            return list(found)
+        return []
     if not name or owner is None:
         return []
     methods = [one for one in walk(code.module) if isinstance(one, cst.FunctionDef) and one.name.value == name]
     if methods:
-        return list(methods) if len(methods) == 1 and code.owner(methods[0]) is owner else []
+        if len(methods) == 1 and code.owner(methods[0]) is owner:
+            return list(methods)
+        return []
     init = initializer(owner)
-    made = assigned_value(code, init, name) if init is not None else None
+    made = None
+    if init is not None:
+        made = assigned_value(code, init, name)
     if made is None or not isinstance(made[1], cst.Call) or not isinstance(made[1].func, cst.Name):
         return []
     kind = made[1].func.value
     classes = [one for one in walk(code.module) if isinstance(one, cst.ClassDef) and one.name.value == kind]
     plain = len(classes) == 1 and is_plain_module(classes[0])
-    return [one for one in classes[0].body.body if isinstance(one, cst.FunctionDef)] if plain else []
+    if not plain:
+        return []
+    return [one for one in classes[0].body.body if isinstance(one, cst.FunctionDef)]
 
 
 def _computes_only(code: ParsedFile, definition: cst.CSTNode, deep: int) -> bool:
@@ -337,14 +370,16 @@ def written(code: ParsedFile, near: cst.CSTNode) -> set[str]:
     import libcst as cst
 
     function = code.function(near)
+    if function is None:
+        return set()
     found: set[str] = set()
-    for one in walk(function) if function is not None else ():
+    for one in walk(function):
         if isinstance(one, cst.AugAssign):
             found |= targets(one.target) | _root(one.target)
         elif isinstance(one, cst.Assign):
             found = found.union(*(_root(target.target) for target in one.targets))
-        elif isinstance(one, cst.Call) and _writes(one):
-            found |= read(one.func.value) if isinstance(one.func, cst.Attribute) else set()
+        elif isinstance(one, cst.Call) and _writes(one) and isinstance(one.func, cst.Attribute):
+            found |= read(one.func.value)
     return found
 
 
@@ -353,17 +388,23 @@ def _shown(code: ParsedFile, node: cst.CSTNode) -> set[str]:
     import libcst as cst
 
     if isinstance(node, cst.Return | cst.Yield):
-        return _bare_names(node.value) if isinstance(node.value, cst.BaseExpression) else set()
+        if not isinstance(node.value, cst.BaseExpression):
+            return set()
+        return _bare_names(node.value)
     if isinstance(node, cst.Assign):
         return _bare_names(node.value).union(*(_root(target.target) for target in node.targets))
     if isinstance(node, cst.AugAssign):
         return targets(node.target) | _root(node.target)
     if isinstance(node, cst.ComparisonTarget) and isinstance(node.operator, cst.Is | cst.IsNot):
         around = code.parent(node)
-        return read(around) if around is not None else set()
+        if around is None:
+            return set()
+        return read(around)
     if isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value == "out":
         return read(node.value)
-    return read(node) if isinstance(node, cst.Call) and _writes(node) else set()
+    if isinstance(node, cst.Call) and _writes(node):
+        return read(node)
+    return set()
 
 
 def _writes(call: cst.Call) -> bool:
@@ -382,8 +423,13 @@ def _root(target: cst.CSTNode) -> set[str]:
 
     if isinstance(target, cst.Subscript | cst.Attribute):
         while isinstance(target, cst.Subscript | cst.Attribute | cst.Call):
-            target = target.func if isinstance(target, cst.Call) else target.value
-        return {target.value} if isinstance(target, cst.Name) else set()
+            if isinstance(target, cst.Call):
+                target = target.func
+            else:
+                target = target.value
+        if not isinstance(target, cst.Name):
+            return set()
+        return {target.value}
     return set()
 
 

@@ -130,7 +130,9 @@ class ParsedFile:
     def after(self, statement: cst.CSTNode) -> list[cst.BaseStatement]:
         """Return the statements that follow one in its block."""
         block = self.block(statement)
-        return block[index_of(block, statement) + 1 :] if block else []
+        if not block:
+            return []
+        return block[index_of(block, statement) + 1 :]
 
     def in_loop(self, node: cst.CSTNode) -> bool:
         """Whether a node is in a loop of its function."""
@@ -175,8 +177,10 @@ def lone_statement(place: RepairPlace) -> tuple[ParsedFile, cst.SimpleStatementL
     import libcst as cst
 
     code = code_of(place)
-    statement = code.statement(place.line) if code is not None else None
-    if code is None or not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+    if code is None:
+        return None
+    statement = code.statement(place.line)
+    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
         return None
     return code, statement, statement.body[0]
 

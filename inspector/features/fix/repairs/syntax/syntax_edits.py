@@ -77,7 +77,9 @@ class Edits:
             def on_leave(self, original_node: Any, updated_node: Any) -> Any:
                 new = replacements.get(original_node)
                 if original_node in above:
-                    whole = (original_node,) if new is None else new
+                    whole: Sequence[cst.CSTNode] = (original_node,)
+                    if new is not None:
+                        whole = new
                     changed = [updated_node if one is original_node else one for one in whole]
                     changed[0] = changed[0].with_changes(leading_lines=above[original_node])
                     return cst.FlattenSentinel(changed)

@@ -74,14 +74,18 @@ def op_of(code: ParsedFile, call: cst.Call) -> str:
     whole = full_name(code, call.func)
     if whole.startswith("torch."):
         package, _, name = whole.rpartition(".")
-        return name if f"{package}." in _TORCH else ""
+        if f"{package}." not in _TORCH:
+            return ""
+        return name
     if whole.split(".")[0] in {name.split(".")[0] for name in imported(code).values()}:
         return ""  # another module's function, such as `np.max`
     if isinstance(call.func, cst.Attribute) and not dotted(call.func.value).startswith("self"):
         return call.func.attr.value
     if isinstance(call.func, cst.Attribute):
         # `self.weight.sum()` is a method of an attribute, `self.scale(x)` may be anything.
-        return call.func.attr.value if isinstance(call.func.value, cst.Attribute) else ""
+        if not isinstance(call.func.value, cst.Attribute):
+            return ""
+        return call.func.attr.value
     return ""
 
 
@@ -91,7 +95,9 @@ def is_along(code: ParsedFile, call: cst.Call) -> bool:
 
     is_function = full_name(code, call.func).startswith(_TORCH)
     is_method = isinstance(call.func, cst.Attribute) and not is_function
-    return len(call.args) > (0 if is_method else 1)
+    if is_method:
+        return bool(call.args)
+    return len(call.args) > 1  # the first one is the tensor
 
 
 def is_pure(code: ParsedFile, node: cst.CSTNode, extra: frozenset[str] = frozenset()) -> bool:
@@ -192,7 +198,9 @@ def number(node: cst.CSTNode) -> float | int:
 
     if isinstance(node, cst.UnaryOperation):
         value = number(node.expression)
-        return -value if isinstance(node.operator, cst.Minus) else value
+        if isinstance(node.operator, cst.Minus):
+            return -value
+        return value
     if isinstance(node, cst.Integer | cst.Float):
         value = node.evaluated_value
         assert isinstance(value, int | float)
@@ -264,5 +272,8 @@ def _is_number_beside(code: ParsedFile, node: cst.CSTNode) -> bool:
     around = code.parent(node)
     if not reduces(node) or not isinstance(around, cst.BinaryOperation):
         return False
-    other = around.right if around.left is node else around.left
+    if around.left is node:
+        other = around.right
+    else:
+        other = around.left
     return not reduces(other) and not is_number(other)

@@ -94,7 +94,9 @@ def dotted(node: cst.CSTNode) -> str:
         return node.value
     if isinstance(node, cst.Attribute):
         above = dotted(node.value)
-        return f"{above}.{node.attr.value}" if above else ""
+        if not above:
+            return ""
+        return f"{above}.{node.attr.value}"
     return ""
 
 
@@ -103,7 +105,9 @@ def full_name(code: ParsedFile, node: cst.CSTNode) -> str:
     name = dotted(node)
     head, dot, rest = name.partition(".")
     known = imported(code).get(head)
-    return f"{known}{dot}{rest}" if known else name
+    if known:
+        return f"{known}{dot}{rest}"
+    return name
 
 
 def imported(code: ParsedFile) -> dict[str, str]:
@@ -129,7 +133,8 @@ def _bindings(node: cst.Import | cst.ImportFrom) -> Iterator[tuple[str, str]]:
     if isinstance(node, cst.Import):
         for alias in node.names:
             whole, name = alias.evaluated_name, alias.evaluated_alias
-            yield (name, whole) if name else (whole.split(".")[0], whole.split(".")[0])
+            first = whole.split(".")[0]
+            yield (name, whole) if name else (first, first)  # `import a.b` binds `a`
     elif not isinstance(node.names, cst.ImportStar) and not node.relative and node.module:
         for alias in node.names:
             yield alias.evaluated_alias or alias.evaluated_name, f"{dotted(node.module)}.{alias.evaluated_name}"
@@ -147,7 +152,9 @@ def _bound_by(node: cst.CSTNode) -> set[str]:
 
     if isinstance(node, cst.AssignTarget | cst.AnnAssign | cst.AugAssign | cst.NamedExpr | cst.For | cst.CompFor):
         return targets(node.target)
-    return {node.name.value} if isinstance(node, cst.Param | cst.FunctionDef | cst.ClassDef) else set()
+    if not isinstance(node, cst.Param | cst.FunctionDef | cst.ClassDef):
+        return set()
+    return {node.name.value}
 
 
 def module_name(code: ParsedFile, edits: Edits, module: str, usual: str = "") -> str | None:
@@ -157,15 +164,22 @@ def module_name(code: ParsedFile, edits: Edits, module: str, usual: str = "") ->
     """
     for name, whole in module_imports(code).items():
         if whole == module:
-            return name if name not in _bound_otherwise(code) else None
+            if name in _bound_otherwise(code):
+                return None
+            return name
     head, dot, rest = module.partition(".")
     if dot and not usual:
         above = module_name(code, edits, head)
-        return f"{above}.{rest}" if above else None
+        if not above:
+            return None
+        return f"{above}.{rest}"
     wanted = usual or module
     if wanted in _bound_otherwise(code) or imported(code).get(wanted, module) != module:
         return None
-    edits.needs_import(f"import {module} as {usual}" if usual else f"import {module}")
+    line = f"import {module}"
+    if usual:
+        line = f"import {module} as {usual}"
+    edits.needs_import(line)
     return wanted
 
 
