@@ -62,6 +62,7 @@ def observe_model(loaded: Loaded, request: ProofRequest, *, train: bool) -> None
 def observe_program(program: Callable[[], None], request: ProofRequest) -> None:
     """Run a program, observe the calls of what it compiles, and write the result."""
     _use_one_thread()
+    _import_executors()
     write(ProgramObserver(request).run(program), request)
 
 
@@ -70,6 +71,16 @@ def _use_one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
+
+
+def _import_executors() -> None:
+    """Import what registers itself to be called when threads end (concurrent/futures, Python 3.11 to 3.14).
+
+    A program's threads end before the odd inputs of a proof. Python refuses such a registration from then on, and torch
+    imports Inductor, which needs these modules, at the first compilation that does (2.11, Python 3.12).
+    """
+    import concurrent.futures.process
+    import concurrent.futures.thread  # noqa: F401
 
 
 def _has_compiled() -> bool:
