@@ -36,7 +36,7 @@ FAST := -q -n 2 --dist worksteal -m "not integration and not slow and not thorou
 COVERED := -q -n 2 --dist worksteal -m "not integration and not slow" $(UNITS)
 
 .DELETE_ON_ERROR:
-.PHONY: help demo check coverage test matrix lint format types editor bench truth traps schemas reference screens pictures docs views size clean
+.PHONY: help demo check coverage test long matrix lint format types editor bench truth traps schemas reference screens pictures docs views size clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -56,10 +56,13 @@ coverage: $(READY)  ## Measure what the fast tests cover; less than fail_under i
 	$(BIN)/python -m pytest --cov --cov-report=term $(COVERED) $(ARGS)
 
 # Tests start thousands of processes, each of which would compile ctrace's modules again.
-check coverage test: export PYTHONDONTWRITEBYTECODE =
+check coverage test long: export PYTHONDONTWRITEBYTECODE =
 
-test: $(READY)  ## Run all tests, real compiles included
+test: $(READY)  ## Run the tests, real compiles included: some of each feature
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+long: $(READY)  ## Run the longer tests, which CI runs, too
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "long and not slow" $(ARGS)
 
 matrix:  ## Run every supported torch with every Python; takes hours
 	$(PYTHON) tools/matrix $(ARGS)

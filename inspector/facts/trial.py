@@ -130,6 +130,9 @@ class Condition(Struct, frozen=True):
     expression: str
     constructed: str = ""
     """A class whose constructor has the line: it has run where a call runs a method of such an object."""
+    is_part: bool = False
+    """Whether it is what a condition evaluates first, as `a` in `a and b`: after a change, `b` may be evaluated in any
+    case. Calls need not reach both sides of it, but what is tried is repeated on a side that they reach."""
 
 
 class Mined(Struct, frozen=True):
@@ -181,6 +184,8 @@ ATTRIBUTE = "object with "
 """What the name of a call begins with that gives an attribute a value of another kind."""
 OTHERS_IN_FLOAT64 = "tensors of other objects in float64"
 """The name of a call whose model reads tensors of float64 from objects that are no modules."""
+BUFFERS_IN_FLOAT64 = "buffers in float64"
+"""The name of a call of a model with buffers of float64, which an array or a checkpoint that is assigned brings."""
 NEEDED = "noting what a backward pass needs"
 """The name of a call in which `Entry.needed` is noted."""
 REDRAWN = "other random numbers"
@@ -208,7 +213,8 @@ class ProofRequest(Struct, frozen=True):
     values: str = ""
     """Folder for the values of outputs and gradients, to compare within rounding; empty: keep digests only."""
     against: str = ""
-    """Folder with the values of another run; both are compared by their distance from float64."""
+    """Folder with the values of the changed target's run; those that are not close are compared by their distance from
+    float64."""
     mined: Mined = Mined()
     timed: tuple[str, ...] | None = ()
     """Calls to time in eager, by name; None: the scenarios, and a call for each side of a condition."""
@@ -262,7 +268,7 @@ class Observed(Struct, frozen=True):
     rounding: tuple[str, ...] = field(default=())
     """Differences from the run in `against` that rounding does not explain."""
     compared: int = 0
-    """Values compared with `against`."""
+    """Calls compared with `against`."""
     left_out: str = ""
     """Why probes are missing."""
     uncopied: str = ""

@@ -42,6 +42,10 @@ _OPTION_MAKERS = ("add_argument", "add_option", "option")
 """What adds an option to a command line: argparse, optparse and click."""
 _OF_THREADS = ("threading.local", "local")
 """What makes an object whose attributes belong to a thread."""
+_OF_CONTEXTS = ("ContextVar",)
+"""What makes a variable that each context, such as that of a thread, has for itself: `get()` is its default there."""
+_WEAK = ("ref", "WeakMethod")
+"""What makes a reference that is None when it is called after its object is gone."""
 _OF_SIZES = ("empty", "zeros", "ones", "full", "Tensor", "FloatTensor")
 _OF_VALUES = ("tensor", "Tensor", "FloatTensor")
 _DEEPEST = 6
@@ -262,7 +266,8 @@ class _File:
                 return 0  # not an object of a class whose `__getattr__` the file has
             case ast.Attribute(value=holder, attr=name):
                 of_object = self._layer(holder, name, function) or self._other(holder, name, depth)
-                return self._of_thread(holder) or of_object or self._of_loaded(holder, name, function)
+                elsewhere = self._of_thread(holder) or self._of_gone(holder, function)
+                return elsewhere or of_object or self._of_loaded(holder, name, function)
         return 0
 
     def _of_thread(self, holder: ast.expr) -> int:
@@ -270,6 +275,19 @@ class _File:
         values = self._tables.get(holder.id, []) if isinstance(holder, ast.Name) else self._made_of(holder)
         made = [each for each in values if isinstance(each, ast.Call) and ast.unparse(each.func) in _OF_THREADS]
         return made[0].lineno if made else 0
+
+    def _of_gone(self, holder: ast.expr, function: ast.AST) -> int:
+        """Return the line that makes the weak reference through which an object is read: it may be gone."""
+        values = [holder]
+        if isinstance(holder, ast.Name) and isinstance(function, FUNCTIONS):
+            values = assigned_values(function.body).get(holder.id, [])
+        for value in values:
+            match value:
+                case ast.Call(func=called, args=[], keywords=[]):
+                    made = [each for each in self._made_of(called) if last_name(each.func) in _WEAK]
+                    if made:
+                        return made[0].lineno
+        return 0
 
     def _name(self, name: str, function: ast.AST, depth: int) -> int:
         if not isinstance(function, FUNCTIONS):
@@ -674,6 +692,9 @@ class _File:
         match call:
             case ast.Call(func=ast.Attribute(attr="get"), args=[_]):
                 return call.lineno
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=variable), attr="get"), args=[]):
+                made = [each for each in self._tables.get(variable, []) if isinstance(each, ast.Call)]
+                return next((each.lineno for each in made if last_name(each.func) in _OF_CONTEXTS), 0)
             case ast.Call(func=ast.Attribute(attr="get" | "pop"), args=[_, default]):
                 return self.absent(default, function, depth + 1)
             case ast.Call(func=ast.Name(id="getattr"), args=[_, _, default]):

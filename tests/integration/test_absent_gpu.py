@@ -39,6 +39,7 @@ def captured(ctrace: Command, text: str, name: str) -> tuple[Any, Any, list[Any]
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["gpu_ddp", "gpu_titan", pytest.param("gpu_fsdp2", marks=pytest.mark.slow),
     pytest.param("gpu_moe", marks=pytest.mark.slow), pytest.param("gpu_pipeline", marks=pytest.mark.slow),
     pytest.param("gpu_tutorial", marks=pytest.mark.slow)])  # fmt: skip

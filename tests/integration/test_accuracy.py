@@ -59,6 +59,7 @@ def test_a_wrong_operation_is_named_inside_its_fused_kernel(ctrace: Command) -> 
     assert result.report["compiled_runs"] <= 3
 
 
+@pytest.mark.long
 def test_nothing_is_wrong_in_a_healthy_model(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL.replace("torch.softmax(h, -1)", "torch.tanh(h)"))
     result = ctrace("accuracy", "model.py", "--train", "--vary", "0=4", "--promises", "--json")
@@ -69,6 +70,7 @@ def test_nothing_is_wrong_in_a_healthy_model(ctrace: Command) -> None:
     assert report["promises"]["run_to_run"] is True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("setting", "kind"), [("post_grad_custom_post_pass", "pass"), ("joint_custom_post_pass", "decomposition")]
 )
@@ -102,6 +104,7 @@ gain(torch.randn(8, 16, requires_grad=True)).sum().backward()
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ci", ["", "true"])
 def test_a_decomposition_of_the_user_is_the_reason(ctrace: Command, ci: str) -> None:
     ctrace.write("train.py", DECOMPOSITION)
@@ -114,6 +117,7 @@ def test_a_decomposition_of_the_user_is_the_reason(ctrace: Command, ci: str) -> 
     assert found["remedy_error"] < 1e-5
 
 
+@pytest.mark.long
 def test_a_decomposition_that_makes_a_nan_in_the_backward_is_the_reason(ctrace: Command) -> None:
     lines = DECOMPOSITION.partition("@torch.compile")[0] + MODEL.replace("import torch\n", "")
     wrong = "def softplus(grad, x, beta, threshold):\n    z = torch.exp(x * 999)\n    return grad * z / (z + 1)\n"
@@ -269,6 +273,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_wrong", [False, True])
 def test_a_compiled_optimizer_is_compared_with_the_parameters_that_it_writes_to(
     ctrace: Command, *, is_wrong: bool
@@ -294,6 +299,7 @@ def inputs():
 """
 
 
+@pytest.mark.long
 def test_a_wrong_decomposition_is_a_program(ctrace: Command) -> None:
     """One of torch 2.13: pytorch issue 198201."""
     ctrace.write("model.py", INTERPOLATED)
@@ -356,6 +362,7 @@ def test_a_nan_of_one_scenario_outlives_a_finite_one(ctrace: Command) -> None:
     assert (found["op"], found["in_eager"]) == ("aten.log", True)
 
 
+@pytest.mark.long
 def test_a_lost_rounding_counts_against_eager_only(ctrace: Command) -> None:
     text = MODEL.replace("torch.relu(h)", "torch.sigmoid(h) * x").replace("Linear(16, 16)", "Linear(16, 16).bfloat16()")
     lines = text.replace("self.norm(h)", "h + 0.25").replace("torch.randn(8, 16)", "torch.randn(8, 16).bfloat16()")
@@ -411,6 +418,7 @@ def inputs():
 """
 
 
+@pytest.mark.long
 def test_the_operation_is_named_whose_value_a_kernel_writes_into_a_buffer(ctrace: Command) -> None:
     ctrace.write("model.py", KEPT + RELU)
     result = ctrace("accuracy", "model.py", "--json")
@@ -456,6 +464,7 @@ lowering.lowerings[relu] = lambda x: clamp(whole(x), 4.0)
 """
 
 
+@pytest.mark.long
 def test_a_kernel_that_is_wrong_only_after_some_steps_is_named(ctrace: Command) -> None:
     """Values pass the wrong bound only once the model has learned to make large ones."""
     ctrace.write("model.py", LATE + CLAMPED)
@@ -493,6 +502,7 @@ def optimizer(model):
 """
 
 
+@pytest.mark.long
 def test_chaos_has_no_culprit(ctrace: Command) -> None:
     ctrace.write("model.py", CHAOS)
     result = ctrace("accuracy", "model.py", "--steps", "8", "--json")
@@ -510,6 +520,7 @@ ROOT = MODEL.replace("torch.nn.Linear(16, 16), ", "torch.nn.Linear(16, 16, bias=
 ).replace("torch.randn(8, 16)", "torch.randn(8, 16) * torch.tensor([[1.0]] * 7 + [[0.0]])")  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_nan_of_the_backward_alone_has_its_line(ctrace: Command) -> None:
     ctrace.write("model.py", ROOT)
     result = ctrace("accuracy", "model.py", "--steps", "3", "--json")
@@ -557,6 +568,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_a_program_is_compared_where_it_calls_compiled_functions(ctrace: Command) -> None:
     ctrace.write("train.py", PROGRAM)
     result = ctrace("accuracy", "train.py", "--json", "--", "--wrong", "0")
@@ -571,6 +583,7 @@ def test_a_program_is_compared_where_it_calls_compiled_functions(ctrace: Command
     assert said == ctrace.python("train.py", "--wrong", "0").stdout.splitlines()
 
 
+@pytest.mark.long
 def test_a_healthy_program_is_equal_and_its_failure_is_told(ctrace: Command) -> None:
     ctrace.write("train.py", PROGRAM)
     result = ctrace("accuracy", "train.py", "--json", "--", "7")
@@ -580,6 +593,7 @@ def test_a_healthy_program_is_equal_and_its_failure_is_told(ctrace: Command) -> 
     assert report["compared"] > 4
 
 
+@pytest.mark.long
 def test_what_is_too_large_is_not_compared(ctrace: Command) -> None:
     ctrace.write("train.py", PROGRAM)
     report = ctrace("accuracy", "train.py", "--json", "--max-bytes", "50", "--", "0").report
@@ -610,6 +624,7 @@ def test_training_that_cannot_be_is_two_lines(ctrace: Command, text: str, says: 
     assert "Traceback" not in result.err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "says"),
     [

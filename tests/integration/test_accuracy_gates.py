@@ -46,6 +46,7 @@ TABLE[NAME] = lambda *args, **kwargs: right(*args, **kwargs) * 1.1
 """
 
 
+@pytest.mark.long
 def test_explain_names_the_line_that_is_wrong(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL + RELU)
     shown = ctrace("explain", "model.py", "--build", COLUMNS="80")
@@ -63,12 +64,14 @@ def test_explain_names_the_line_that_is_wrong(ctrace: Command) -> None:
     assert '"numbers":true' in (ctrace.folder / "report.html").read_text().replace(" ", "")
 
 
+@pytest.mark.long
 def test_explain_compares_no_kernel_where_results_agree(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL)
     report = ctrace("explain", "model.py", "--build", "--json").report
     assert (report["culprits"], report["accuracy"], report["dangers"]) == (None, None, [])
 
 
+@pytest.mark.long
 def test_check_fails_on_wrong_numbers_until_the_lock_knows_them(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL + RELU)
     ctrace.write("ctrace.yaml", "accuracy: true\nmodels: [model.py]\n")
@@ -86,6 +89,7 @@ def test_check_fails_on_wrong_numbers_until_the_lock_knows_them(ctrace: Command)
     assert ctrace("check").code == 0
 
 
+@pytest.mark.long
 def test_repro_writes_the_kernel_that_is_wrong(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL + RELU)
     result = ctrace("repro", "model.py:11", "--culprit", "-o", "repro.py", timeout=900)
@@ -104,6 +108,7 @@ def test_repro_writes_the_kernel_that_is_wrong(ctrace: Command) -> None:
     assert "from float64, eager by 0\n" in done.stdout
 
 
+@pytest.mark.long
 def test_repro_says_so_if_a_pass_of_the_user_is_wrong(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL + PASS.format(setting="post_grad_custom_post_pass"))
     result = ctrace("repro", "model.py", "--culprit")
@@ -118,6 +123,7 @@ def test_repro_says_so_if_no_kernel_is_wrong(ctrace: Command) -> None:
     assert "no kernel is wrong" in result.err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", [REPLACED, CHANGED], ids=["no right value", "a right value on the way"])
 def test_a_wrong_decomposition_in_a_backward_has_its_line(ctrace: Command, fault: str) -> None:
     ctrace.write("model.py", BACKWARD + fault)
@@ -136,6 +142,7 @@ TABLE[NAME] = lambda *args, **kwargs: right(*args, **kwargs) + 0.01
 """
 
 
+@pytest.mark.long
 def test_a_backward_whose_gradient_is_rounding_has_the_line_that_its_reason_proves(ctrace: Command) -> None:
     lines = BACKWARD.replace("x = x + self.two(h)", "x = h[:, :8]").replace("torch.tanh(x)", "torch.softmax(h, -1)")
     ctrace.write("model.py", lines.replace("range(2)", "range(1)") + NOISE)

@@ -32,6 +32,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     return traced.session
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", CAUSES)
 def test_the_example_recompiles_for_this_cause(key: str, session: Session) -> None:
     if key in ELSEWHERE and (release_of(session.environment.torch) or NEWEST) < (2, 13):

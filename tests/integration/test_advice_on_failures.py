@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.integration.conftest import Command
 
 KIT = """\
@@ -90,6 +92,7 @@ def inputs():
 """
 
 
+@pytest.mark.long
 def test_a_call_of_a_package_that_raises_is_kept_out_of_the_graph(ctrace: Command, tmp_path: Path):
     ctrace.write("site-packages/kit/__init__.py", KIT)
     ctrace.write("net.py", NET)
@@ -103,6 +106,7 @@ def test_a_call_of_a_package_that_raises_is_kept_out_of_the_graph(ctrace: Comman
     assert "10 calls no longer raise" in " ".join(ran.out.split())
 
 
+@pytest.mark.long
 def test_the_body_of_a_loop_compiles_in_less_time_than_the_loop(ctrace: Command, tmp_path: Path):
     ctrace.write("net.py", LOOP)
     ran = ctrace("explain", "net.py")

@@ -20,6 +20,7 @@ _CHOICE = re.compile(r"^(?:\| )?  (\S+) ([\d.]+) ms [\d.]+% ?(.*)$", re.MULTILIN
 """How torch's log shows a choice: `  mm 0.0113 ms 100.0% `."""
 
 
+@pytest.mark.long
 def test_the_table_is_that_of_torchs_log(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL)
     result = ctrace("autotune", "model.py", "--build", "--mode", "max-autotune-no-cudagraphs", "--json")

@@ -58,6 +58,7 @@ inputs = (torch.ones(3),)
 """
 
 
+@pytest.mark.long
 def test_every_op_in_eager_is_charged_to_a_break(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL)
     report = ctrace("breaks", "model.py", "--json", "--backend", "eager").report
@@ -72,6 +73,7 @@ def test_every_op_in_eager_is_charged_to_a_break(ctrace: Command) -> None:
     assert report["problems"] == []
 
 
+@pytest.mark.long
 def test_a_saved_run_shows_its_source_after_the_file_is_deleted(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL)
     ctrace("explain", "model.py", "--backend", "eager")
@@ -82,6 +84,7 @@ def test_a_saved_run_shows_its_source_after_the_file_is_deleted(ctrace: Command)
     assert "^^^^^^^^^^^" in screen
 
 
+@pytest.mark.long
 def test_a_projects_code_is_the_users_wherever_it_is(ctrace: Command) -> None:
     site = str(ctrace.folder / "lib" / "python3.11" / "site-packages")
     ctrace.write("lib/python3.11/site-packages/lib/part.py", LIBRARY)
@@ -144,6 +147,7 @@ def test_both_counts_of_ops_are_of_one_call(ctrace: Command) -> None:
     assert (report["verdict"], report["coverage"]["compiled"]) == ("not_compiled", 0)
 
 
+@pytest.mark.long
 def test_torch_behind_a_link_is_torch(ctrace: Command) -> None:
     """Frames have the path by which Python found torch, hooks that of its files."""
     packages = Path(torch.__file__).parent.parent

@@ -71,6 +71,7 @@ def inputs():
 """
 
 
+@pytest.mark.long
 def test_a_model_that_draws_its_weights_and_inputs_counts_the_same_in_every_check(ctrace: Command) -> None:
     """The side of each branch depends on what is drawn: without a seed, three checks agree on it once in 256 times."""
     scenarios = ", ".join(f"'s{number}': inputs" for number in range(3))
@@ -84,6 +85,7 @@ def test_a_model_that_draws_its_weights_and_inputs_counts_the_same_in_every_chec
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.long
 def test_from_nothing_to_a_gate_that_catches_an_edit(ctrace: Command) -> None:
     ctrace.write("models/net.py", HEALTHY)
     first = ctrace("check", "--init", "models/*.py")
@@ -109,6 +111,7 @@ def test_from_nothing_to_a_gate_that_catches_an_edit(ctrace: Command) -> None:
     assert "GB0059" in (ctrace.folder / "ctrace.lock").read_text()
 
 
+@pytest.mark.long
 def test_models_that_cannot_be_judged_affect_only_themselves(ctrace: Command) -> None:
     models = {"good": HEALTHY, "raises": RAISES, "nothing": NOTHING, "hangs": HANGS, "dies": DIES, "asks": ASKS}
     for name, source in models.items():

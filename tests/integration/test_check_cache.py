@@ -17,6 +17,7 @@ def studied(*options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 @observable
 def test_changes_are_noticed_and_what_is_none_is_not() -> None:
     out = studied("--together", "--every", "9")

@@ -27,6 +27,7 @@ def explained(ctrace: Command, *options: str) -> Any:
     return ctrace("explain", "model.py", *options, "--json").report
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_prints_have_one_cause_and_checked_advice(ctrace: Command) -> None:
     report = explained(ctrace)
@@ -82,6 +83,7 @@ inputs = (torch.ones(2, 4),)
 """
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_the_part_that_a_loop_calls_is_compiled_instead_of_the_whole(ctrace: Command) -> None:
     ctrace.write("model.py", SEARCH)
@@ -118,6 +120,7 @@ def inputs():
 """
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_code_that_cannot_be_compiled_is_tried_in_another_way(ctrace: Command) -> None:
     """Its text is known, although no graph and no break has it."""
@@ -167,6 +170,7 @@ START_ANEW = "os.environ['OF_THE_MODEL'] = '1'"
 """What only a new process can do before torch is imported, so that a fork asks for one."""
 
 
+@pytest.mark.long
 @pytest.mark.integration
 @pytest.mark.parametrize("other", ["", START_ANEW])
 def test_trials_draw_the_numbers_of_the_run(ctrace: Command, other: str):

@@ -70,6 +70,7 @@ def test_collectives_in_graphs_and_outside_without_a_peer(ctrace: Command, tmp_p
     assert outside["group"] == "tp"  # a mesh of one dimension takes the group of all ranks
 
 
+@pytest.mark.long
 def test_parts_into_which_ddp_cuts_a_graph_have_the_code_of_their_own(ctrace: Command, tmp_path: Path) -> None:
     program = ROOT / "benchmarks" / "cluster_programs" / "ddp_split.py"
     (tmp_path / "split.py").write_text(program.read_text())
@@ -166,6 +167,7 @@ schedule.step(*inputs, **(dict(target=torch.rand(8, 8)) if rank == world - 1 els
 """
 
 
+@pytest.mark.long
 def test_stages_of_a_pipeline_with_their_shapes_need_no_peer(ctrace: Command, tmp_path: Path) -> None:
     (tmp_path / "stages.py").write_text(STAGES)
     report = ctrace("ranks", "stages.py", "--world", "3", "--json").report
@@ -186,6 +188,7 @@ def test_a_stage_without_shapes_says_what_to_give(ctrace: Command, tmp_path: Pat
     assert "PipelineStage(..., input_args=..., output_args=...)" in text
 
 
+@pytest.mark.long
 def test_a_schedule_of_collectives_is_recorded_wherever_the_code_is_generated(ctrace: Command, tmp_path: Path) -> None:
     # Forks generate the code of some graphs, as cores are free: the record of torch must not depend on that.
     (tmp_path / "tp.py").write_text(
@@ -208,6 +211,7 @@ def test_a_graph_with_dtensors_gets_the_kernels_of_this_rank_on_a_gpu(ctrace: Co
     assert not any("no code of graph" in str(each) for each in report["problems"])
 
 
+@pytest.mark.long
 def test_a_rank_without_weights_communicates_the_same(ctrace: Command) -> None:
     """FSDP2 over tensor parallelism, trained: gathers and reductions of shards that have no storage, on any GPU."""
     sample = str(ROOT / "sample_models" / "fsdp_tp_llama.py")
@@ -358,6 +362,7 @@ with Join([model, optimizer]):
 """
 
 
+@pytest.mark.long
 def test_ranks_with_uneven_inputs_agree_under_join(ctrace: Command, tmp_path: Path) -> None:
     (tmp_path / "joined.py").write_text(JOINED)
     report = ctrace("ranks", "joined.py", "--world", "2", "--json").report

@@ -101,6 +101,7 @@ def test_a_saved_run_of_explain(ctrace: Command) -> None:
     assert (refused.code, len(refused.err.splitlines())) == (2, 2)
 
 
+@pytest.mark.long
 def test_a_folder_of_torchs_own_logs(ctrace: Command) -> None:
     ctrace.write("program.py", "import torch\ntorch.compile(lambda x: x.sin(), backend='aot_eager')(torch.rand(3))\n")
     done = ctrace("run", "program.py", TORCH_TRACE=str(ctrace.folder / "logs"))
@@ -223,6 +224,7 @@ def test_users_own_caches(ctrace: Command) -> None:
     assert ("fx_graph", "hit") in outcomes(second)
 
 
+@pytest.mark.long
 def test_explain_without_inductor_compares_too(ctrace: Command) -> None:
     """The quick one; the facts of the run are those of a run without the comparison."""
     ctrace.write("model.py", MODEL.format(before="", body=BODY))

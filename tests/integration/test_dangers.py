@@ -64,6 +64,7 @@ def explained(ctrace: Command, forward: str, change: str, *words: str) -> dict[s
 QUICK = {"a variable set later"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
 )
@@ -84,6 +85,7 @@ def test_a_backward_hook_changes_gradients(ctrace: Command) -> None:
     assert danger["difference"].startswith("gradients")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("forward", "change"),
     [

@@ -286,6 +286,7 @@ def _folder(command: str) -> str:
     return "branch" if is_of_break else ""
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1500)  # the first one waits for all, on a busy machine for long
 @pytest.mark.parametrize("command", [each for each in COMMANDS if each not in NOT_RUN])
 def test_it_runs(command: str, ran: dict[str, Ran]) -> None:

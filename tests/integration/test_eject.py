@@ -107,6 +107,7 @@ print(json.dumps([*(caches.get(each, 0) for each in names), (found - model(*x)).
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here"))]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("device", DEVICES)
 def test_caches_stay_on_and_an_edited_kernel_is_compiled_again(ctrace: Command, tmp_path: Path, device: str) -> None:

@@ -156,6 +156,7 @@ inputs = (torch.rand(1, 2),)
 """
 
 
+@pytest.mark.long
 def test_a_model_file_that_starts_threads_ends(ctrace: Command) -> None:
     ctrace.write("threads.py", THREADS)
     result = ctrace("explain", "threads.py", "--fast", "--json", timeout=120)

@@ -118,6 +118,7 @@ def _without_times(data: Any) -> Any:
     return "".join("#" if each.isdigit() else each for each in data) if isinstance(data, str) else data
 
 
+@pytest.mark.long
 def test_a_branch_on_a_value_stops_there_and_goes_on_as_assumed(explained: Callable[..., Result]) -> None:
     stopped = explained(ASKS, "--fake")
     report = stopped.report
@@ -190,6 +191,7 @@ def test_inputs_of_a_model_on_the_meta_device_may_be_there_or_not(
     assert (report["verdict"], report["stopped"]["line"]) == ("incomplete", 8)
 
 
+@pytest.mark.long
 def test_tensors_of_two_devices_raise_and_read_no_memory(explained: Callable[..., Result]) -> None:
     report = explained(CARRIED.replace("return x * number", "return x + torch.ones(4, device='meta')"), "--fake").report
     assert report["verdict"] == "failed"

@@ -87,6 +87,7 @@ OPTIONS = {"gpus": ["--target", "h100"], "fake": ["--fake"]}
 """The option of a feature that has no command of its own."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("feature", sorted(doors()))
 def test_the_rest_works_without_a_feature(feature: str, tmp_path: Path):
     tree = tree_without(feature, tmp_path)

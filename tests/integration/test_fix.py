@@ -92,6 +92,7 @@ def test_a_branch_is_repaired_applied_and_restored(ctrace: Command):
     assert (ctrace.folder / "net.py").read_text() == BRANCH
 
 
+@pytest.mark.long
 def test_apply_uses_the_proof_that_just_ended(ctrace: Command):
     ctrace.write("net.py", BRANCH)
     words = ("fix", "net.py", "--no-build", "--only", "tensor_branch")
@@ -110,6 +111,7 @@ def test_apply_uses_the_proof_that_just_ended(ctrace: Command):
     assert seconds < (time.monotonic() - began) / 2
 
 
+@pytest.mark.long
 def test_a_branch_on_a_random_number_draws_as_before(ctrace: Command):
     text = BRANCH.replace("h.sum() > 0", "torch.rand(()) < self.p").replace(
         "Linear(4, 4)", "Linear(4, 4)\n        self.p = 0.5"
@@ -120,6 +122,7 @@ def test_a_branch_on_a_random_number_draws_as_before(ctrace: Command):
     assert (best["question"], best["effect"]["breaks"]) == (None, [1, 0])
 
 
+@pytest.mark.long
 def test_what_explain_has_checked_is_no_unknown_finding(ctrace: Command):
     """No repair is offered where a side calls a function of the user's, which may do more than compute."""
     text = BRANCH.replace("h.sum() > 0", "h.abs().sum() >= 0").replace("h * 2", "twice(h)")
@@ -130,6 +133,7 @@ def test_what_explain_has_checked_is_no_unknown_finding(ctrace: Command):
     assert (cause["kind"], advice["checked"], advice["effect"]["breaks"]) == ("tensor_branch", True, [1, 0])
 
 
+@pytest.mark.long
 def test_a_model_that_is_not_deterministic_proves_nothing(ctrace: Command):
     found = fixed(ctrace, RANDOM)
     assert "two eager runs with the same seeds differ" in found["unstable"]
@@ -137,6 +141,7 @@ def test_a_model_that_is_not_deterministic_proves_nothing(ctrace: Command):
     assert found["combined"] is None
 
 
+@pytest.mark.long
 def test_the_order_of_a_set_of_strings_is_the_same_in_all_runs_of_a_proof(ctrace: Command):
     """Python draws it for each process; one that changes the environment is not forked (`trial_runs.py:_hashing`)."""
     sizes = "torch.tensor([float(len(each)) for each in {'sum', 'product', 'median', 'max'}])"
@@ -168,6 +173,7 @@ inputs = (torch.rand(2, 3, 8, 8),)
 """
 
 
+@pytest.mark.long
 def test_a_copy_of_what_another_module_computed_is_a_question(ctrace: Command):
     """`copy.deepcopy` refuses a tensor that is no leaf; `clone` does not, and cuts the gradient."""
     found = fixed(ctrace, COPY)
@@ -176,6 +182,7 @@ def test_a_copy_of_what_another_module_computed_is_a_question(ctrace: Command):
     assert found["combined"] is None
 
 
+@pytest.mark.long
 def test_a_program_is_repaired(ctrace: Command):
     found = fixed(ctrace, PROGRAM)
     assert any(each["proved"] and each["kind"] == "source" for each in found["repairs"])
@@ -242,12 +249,14 @@ def inputs():
 """
 
 
+@pytest.mark.long
 def test_a_repair_that_uncovers_the_next_break_is_proved_with_it(ctrace: Command):
     best = fixed(ctrace, TWICE_IN_A_LOOP)["repairs"][0]
     assert (best["proved"], best["name"]) == (True, "tensor_branch+tensor_scalar")
     assert best["effect"]["graphs"] == [0, 1]
 
 
+@pytest.mark.long
 def test_two_places_are_repaired_together_and_ask_about_expanded_inputs(ctrace: Command):
     best = fixed(ctrace, COPIES)["repairs"][0]
     assert (best["proved"], best["name"]) == (True, "clone_copy")
@@ -257,6 +266,7 @@ def test_two_places_are_repaired_together_and_ask_about_expanded_inputs(ctrace: 
     assert best["effect"]["breaks"][1] == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", [(), ("--inference",)])
 def test_calls_without_gradients_are_a_choice(ctrace: Command, words: tuple[str, ...]):
     best = fixed(ctrace, BACKWARD, "--only", "no_grad", *words)["repairs"][0]
@@ -288,6 +298,7 @@ def inputs():
 """
 
 
+@pytest.mark.long
 def test_a_package_is_repaired_from_the_users_file(ctrace: Command, monkeypatch: pytest.MonkeyPatch):
     packages = ctrace.folder / "site-packages"
     packages.mkdir()
@@ -334,6 +345,7 @@ def inputs():
 """
 
 
+@pytest.mark.long
 def test_what_inductor_refuses_is_not_proved(ctrace: Command):
     """Dynamo takes the number of an element whose index is a tensor; each call fails in AOTAutograd then."""
     found = fixed(ctrace, INDEXED, "--only", "capture_scalar_outputs")

@@ -22,6 +22,7 @@ ENDLESS = BRANCH.replace(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("observations", [0, 2])
 def test_ctrl_c_leaves_files_and_nothing_behind(tmp_path: Path, observations: int):
     """Interrupt right at the beginning of the search, and in the middle of a proof."""
@@ -50,6 +51,7 @@ def test_ctrl_c_leaves_files_and_nothing_behind(tmp_path: Path, observations: in
         os.killpg(running.pid, 0)
 
 
+@pytest.mark.long
 def test_a_call_that_never_ends_is_named_and_costs_only_itself(ctrace: Command):
     found = fixed(ctrace, ENDLESS, "--only", "tensor_branch")
     tried = [each for each in found["repairs"] if "torch.where" in each["summary"]]

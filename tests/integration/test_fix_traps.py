@@ -75,6 +75,7 @@ def proof_of(trap: Trap, folder: Path, server: ForkServer) -> ProofOutcome:
     return outcome
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("trap", _one_by_one(tuple(TRAPS)))
 def test_a_wrong_repair_is_not_proved(trap: Trap, tmp_path: Path, server: ForkServer, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)  # pytest sets it again when a test begins
@@ -84,6 +85,7 @@ def test_a_wrong_repair_is_not_proved(trap: Trap, tmp_path: Path, server: ForkSe
     assert set(failed) & set(trap.checks), outcome.checks
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("trap", [each for each in RIGHT if not each.checks], ids=lambda trap: trap.name)
 def test_a_right_repair_is_proved(trap: Trap, tmp_path: Path, server: ForkServer, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)
@@ -119,6 +121,7 @@ def inputs():
 OPTION = "from torch import nn\n\ntorch._dynamo.config.capture_scalar_outputs = True\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("returned", "runs"), [("x", 2), pytest.param("doubled(x)", 3, marks=pytest.mark.slow)], ids=["eager", "inside"]
 )

@@ -92,6 +92,7 @@ def same_both_ways(ctrace: Command, names: tuple[str, ...]) -> None:
     assert (plain["exit"], plain["counts"]["graphs"], plain["coverage"]) == (0, 2, 100.0)
 
 
+@pytest.mark.long
 def test_a_models_changes_to_its_process_end_with_it(ctrace: Command) -> None:
     same_both_ways(ctrace, FEW)
 
@@ -127,6 +128,7 @@ inputs = (torch.rand(2, 4),)
 """.replace("dict(os.environ.items()) if False else ", "")
 
 
+@pytest.mark.long
 def test_a_forked_model_sees_the_same_process_as_alone(ctrace: Command) -> None:
     ctrace.write("one.py", WORLD)
     ctrace.write("two.py", WORLD)
@@ -145,6 +147,7 @@ def test_a_forked_model_sees_the_same_process_as_alone(ctrace: Command) -> None:
     assert forked == fresh
 
 
+@pytest.mark.long
 @observable
 def test_unchanged_models_reuse_the_last_check(warm_ctrace: Command) -> None:
     models = written(warm_ctrace, ("exit", "seed"))
@@ -181,6 +184,7 @@ def ours(folder: Path) -> list[int]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL]
 )
@@ -205,6 +209,7 @@ def test_an_ended_check_leaves_no_processes(number: int, ctrace: Command) -> Non
         time.sleep(0.1)
 
 
+@pytest.mark.long
 def test_a_model_that_hangs_ends_alone(warm_ctrace: Command) -> None:
     warm_ctrace.write("hangs.py", PLAIN.format(code="import time; time.sleep(600)"))
     warm_ctrace.write("plain.py", PLAIN.format(code=""))

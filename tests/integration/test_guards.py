@@ -253,6 +253,7 @@ def test_the_nearest_entry_can_differ_from_torchs() -> None:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cost", [False, True])
 def test_capture_changes_nothing(cost: bool, tmp_path: Path) -> None:
     import torch

@@ -55,6 +55,7 @@ def _check(name: str, seen: dict[str, Any]) -> None:
         assert seen["left_out"][HIDDEN[name]] != seen["whole"][HIDDEN[name]], name
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_both_find_the_same(ctrace: Command) -> None:
     for name, seen in _compared(ctrace, *QUICK).items():

@@ -90,6 +90,7 @@ def seen(ctrace: Command) -> Any:
     return json.loads((ctrace.folder / "seen.json").read_text())
 
 
+@pytest.mark.long
 def test_compiled_code_launches_the_kernels(ejected: tuple[Command, list[str]]):
     ctrace, words = ejected
     _, before = launches(ctrace, "model.py", words)
@@ -104,6 +105,7 @@ def test_compiled_code_launches_the_kernels(ejected: tuple[Command, list[str]]):
     assert len(ours) == sum(map(len, defined))
 
 
+@pytest.mark.long
 def test_what_cannot_be_traced_stays_an_operator(ejected: tuple[Command, list[str]]):
     ctrace, words = ejected
     code, after = launches(ctrace, "installed.py", words, opaque="1")
@@ -133,6 +135,7 @@ def helped(x):
 """
 
 
+@pytest.mark.long
 def test_the_passs_uuid_follows_what_the_kernel_computes(ejected: tuple[Command, list[str]], tmp_path: Path):
     """Inductor's caches keep code with the kernel in it."""
     shutil.copytree(ejected[0].folder / "ops", tmp_path / "ops", ignore=shutil.ignore_patterns("__pycache__"))

@@ -85,6 +85,7 @@ def apply(ctrace: Command, package: Path, model: str = "model.py", *words: str) 
     return done.code, done.report
 
 
+@pytest.mark.long
 def test_an_unchanged_package_applies_to_every_place(ctrace: Command, package: Path):
     code, found = apply(ctrace, package, "model.py", "--diff")
     assert code == 0, found
@@ -99,6 +100,7 @@ def test_an_unchanged_package_applies_to_every_place(ctrace: Command, package: P
     assert f"+{package.name}.install()" in found["diffs"][0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("pattern", "by"),
     [
@@ -142,6 +144,7 @@ def test_a_wrong_edit_is_caught_before_anything_is_timed(ctrace: Command, packag
         assert len(found["first_difference"]["at"]) == 2
 
 
+@pytest.mark.long
 def test_a_kernel_that_does_not_end_is_ended(ctrace: Command, package: Path):
     edit(package, r"(\n +)(xmask = .*)", r"\1\2\1turn = 0\1while turn >= 0:\1    turn = turn * 1")
     done = ctrace("kernels", "edit", str(package), "--once", "--timeout", "20")
@@ -163,6 +166,7 @@ scenarios = {"wide": lambda: (torch.randn(8, 100),), "tall": lambda: (torch.rand
 """
 
 
+@pytest.mark.long
 def test_a_scenario_may_change_an_inner_size(ctrace: Command):
     """What Dynamo had learned from the unchanged side hid the graph that the package came from."""
     ctrace.write("model.py", INNER)
@@ -204,6 +208,7 @@ def test_configurations_compile_for_an_absent_gpu(ctrace: Command, package: Path
     assert (package / "kernel.py").read_text() == before
 
 
+@pytest.mark.long
 def test_each_kernel_of_a_package_is_tuned(ctrace: Command):
     ctrace.write("model.py", SPLIT)
     done = ctrace("kernels", "eject", "--all", "-o", "ops", "--of", "model.py", "--target", "h100")

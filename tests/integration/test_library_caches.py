@@ -69,6 +69,7 @@ inputs = (torch.rand(4),)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("library", [CACHE, OBJECT], ids=["cache", "object"])
 def test_a_librarys_empty_cache_costs_a_recompilation(ctrace: Command, library: str) -> None:
     ctrace.write("lib/python3.11/site-packages/warmed.py", library)

@@ -1,5 +1,7 @@
 """Causes at lines of a library: its code is not called the user's."""
 
+import pytest
+
 from tests.integration.conftest import Command
 
 LIBRARY = """
@@ -20,6 +22,7 @@ scenarios = {"more": lambda: (torch.rand(50, 2),), "most": lambda: (torch.rand(6
 """
 
 
+@pytest.mark.long
 def test_a_librarys_line_that_needs_a_number_is_quoted(ctrace: Command) -> None:
     ctrace.write("lib/python3.11/site-packages/named.py", LIBRARY)
     ctrace.write("model.py", MODEL)

@@ -35,6 +35,7 @@ def optimizer(model):
 ROWS = 1024 * 256 * 4
 
 
+@pytest.mark.long
 def test_a_training_step_is_followed_to_the_byte(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL)
     result = ctrace("memory", "model.py", "--train", "--build", "--json")
@@ -84,6 +85,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.long
 def test_a_program_is_followed_with_its_optimizer(ctrace: Command) -> None:
     ctrace.write("train.py", PROGRAM)
     result = ctrace("memory", "train.py", "--json")
@@ -97,6 +99,7 @@ def test_a_program_is_followed_with_its_optimizer(ctrace: Command) -> None:
     assert sum(each["bytes"] for each in report["alive"]) + report["unattributed_bytes"] == report["peak"]["bytes"]
 
 
+@pytest.mark.long
 def test_a_program_is_measured_and_takes_no_other_inputs(ctrace: Command) -> None:
     ctrace.write("train.py", PROGRAM)
     report = ctrace("memory", "train.py", "--build", "--json").report
@@ -112,6 +115,7 @@ def test_a_program_is_measured_and_takes_no_other_inputs(ctrace: Command) -> Non
     ]
 
 
+@pytest.mark.long
 def test_a_program_that_raises_has_the_numbers_of_what_ran(ctrace: Command) -> None:
     ctrace.write("train.py", PROGRAM + "raise ValueError('no more data')\n")
     result = ctrace("memory", "train.py", "--build", "--json")
@@ -125,6 +129,7 @@ def test_a_program_that_raises_has_the_numbers_of_what_ran(ctrace: Command) -> N
     assert result.report["peak"]["measured"] is False
 
 
+@pytest.mark.long
 def test_a_program_for_a_gpu_that_is_not_here_is_offered_the_cpu(ctrace: Command) -> None:
     ctrace.write(
         "train.py",
@@ -175,6 +180,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.long
 def test_a_graph_without_a_line_of_the_user_has_the_line_of_its_call(ctrace: Command) -> None:
     """A Sequential consists of code of torch; eager has the line that calls it, and so has compiled."""
     ctrace.write("train.py", SEQUENTIAL)
@@ -203,6 +209,7 @@ print(torch.cat(outputs).mean())
 """
 
 
+@pytest.mark.long
 def test_a_program_that_saves_for_no_backward_is_tried_without_gradients(ctrace: Command) -> None:
     ctrace.write("evaluate.py", EVALUATES)
     report = ctrace("memory", "evaluate.py", "--json").report
@@ -239,6 +246,7 @@ def inputs():
 """
 
 
+@pytest.mark.long
 def test_an_attention_that_a_pattern_replaces_keeps_its_lines(ctrace: Command) -> None:
     """Inductor replaces it by a graph of its own, whose nodes have no stack trace."""
     ctrace.write("model.py", BY_HAND)
@@ -276,6 +284,7 @@ for _ in range(3):
 """
 
 
+@pytest.mark.long
 def test_eager_has_the_lines_of_a_library_that_compiled_has(ctrace: Command) -> None:
     ctrace.write("site-packages/blocks.py", LIBRARY)
     ctrace.write("train.py", USES_LIBRARY)
@@ -328,6 +337,7 @@ def test_bad_input_is_named_in_two_lines(
     assert what in result.err.splitlines()[-2]
 
 
+@pytest.mark.long
 def test_a_rank_has_its_shards_and_what_it_gathers(ctrace: Command) -> None:
     sample = ROOT / "sample_models" / "fsdp_tp_llama.py"
     options = ("--train", "--world", "8", "--rank", "3", "--json")
@@ -365,6 +375,7 @@ def test_a_program_without_tensors_is_refused(ctrace: Command) -> None:
     assert "allocated no tensor" in result.err
 
 
+@pytest.mark.long
 def test_a_report_keeps_the_memory_with_the_run(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL)
     result = ctrace("report", "model.py", "--train", "--memory", "-o", "new.html")
@@ -393,6 +404,7 @@ def test_a_report_refuses_memory_that_is_not_followed(options: list[str], what: 
     assert what in result.err
 
 
+@pytest.mark.long
 def test_a_diff_names_the_line_that_grew(ctrace: Command) -> None:
     ctrace.write("before.py", MODEL)
     ctrace.write("after.py", MODEL.replace("softmax(h, -1)", "softmax(h.double(), -1).float()"))
@@ -417,6 +429,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.long
 def test_a_compiled_step_of_an_optimizer_has_its_line(ctrace: Command) -> None:
     ctrace.write("train.py", COMPILED_STEP)
     result = ctrace("memory", "train.py", "--json")
@@ -485,6 +498,7 @@ def optimizer(model):
 WEIGHTS = 4 * (256 * 256 + 256) * 4
 
 
+@pytest.mark.long
 def test_a_step_of_the_optimizer_in_the_backward_frees_gradients(ctrace: Command) -> None:
     ctrace.write("model.py", IN_PARTS)
     report = ctrace("memory", "model.py", "--train", "--try", "--json").report
@@ -515,6 +529,7 @@ def inputs():
 """
 
 
+@pytest.mark.long
 def test_the_largest_batch_fits_and_the_next_one_does_not(ctrace: Command) -> None:
     ctrace.write("model.py", HUGE)
     result = ctrace("memory", "model.py", "--fit", "batch", "--target", "t4", "--json")
@@ -555,6 +570,7 @@ def loss(logits):
 """
 
 
+@pytest.mark.long
 def test_a_loss_over_a_large_vocabulary_is_tried_in_parts_with_and_without_its_head(ctrace: Command) -> None:
     ctrace.write("model.py", VOCABULARY)
     result = ctrace("memory", "model.py", "--train", "--try", "--build", "--json")
@@ -594,6 +610,7 @@ def inputs():
 """
 
 
+@pytest.mark.long
 def test_what_may_be_overwritten_is_tried_and_only_that(ctrace: Command) -> None:
     ctrace.write("model.py", OVERWRITES)
     report = ctrace("memory", "model.py", "--try", "--json").report
@@ -632,6 +649,7 @@ def inputs():
 """
 
 
+@pytest.mark.long
 def test_memory_inside_of_a_nested_region_counts(ctrace: Command) -> None:
     ctrace.write("model.py", REGIONS)
     report = ctrace("memory", "model.py", "--train", "--build", "--json").report
@@ -640,6 +658,7 @@ def test_memory_inside_of_a_nested_region_counts(ctrace: Command) -> None:
     assert report["flops"] == pytest.approx(3 * 3 * 4 * 512 * 64 * 1024, rel=0.05)
 
 
+@pytest.mark.long
 def test_an_unknown_mode_is_refused_in_two_lines(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL)
     result = ctrace("memory", "model.py", "--mode", "reduce-overheed")

@@ -23,6 +23,7 @@ def first_line(report: dict[str, Any], where: str) -> int | None:
     return max(totals, key=lambda line: totals[line])
 
 
+@pytest.mark.long
 @pytest.mark.integration
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow, id=name) for name in CASES]

@@ -68,6 +68,7 @@ def sessions(folder: Path) -> list[Session]:
     return [build(read(log)) for log in sorted(folder.glob(".ctrace/*/trace.log"))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("target", "arch"), [("h100", "sm_90"), pytest.param("t4", "sm_75", marks=pytest.mark.slow)])
 def test_kernels_are_compiled_to_machine_code_and_cached(ctrace: Command, target: str, arch: str) -> None:
     ctrace.write("model.py", SOFTMAX)

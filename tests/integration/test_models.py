@@ -27,6 +27,7 @@ def _explained(ctrace: Command, *words: str) -> dict:
     return result.report
 
 
+@pytest.mark.long
 def test_model_file_with_scenarios(ctrace: Command) -> None:
     scenarios = "scenarios = {'wide': lambda: (torch.ones(5, 4),), 'masked': lambda: {'x': torch.ones(2, 4), 'mask': torch.ones(4)}}\n"
     ctrace.write("model.py", MODEL + scenarios)
@@ -37,6 +38,7 @@ def test_model_file_with_scenarios(ctrace: Command) -> None:
     assert [cause["kind"] for each in report["recompiles"] for cause in each["causes"]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", ["Net", "net.linear", *(pytest.param(name, marks=pytest.mark.slow) for name in ("net", "make", "double"))]
 )
@@ -46,12 +48,14 @@ def test_other_objects_of_a_file(name: str, ctrace: Command) -> None:
     assert report["verdict"] == "compiled"
 
 
+@pytest.mark.long
 def test_object_of_a_module(ctrace: Command) -> None:
     ctrace.write("pkg/__init__.py", "")
     ctrace.write("pkg/net.py", NET)
     assert _explained(ctrace, "pkg.net:net", "--input", "float32[2,4]")["target"]["name"] == "pkg.net:net"
 
 
+@pytest.mark.long
 def test_inputs_by_name_and_dynamic_letters_and_vary(ctrace: Command) -> None:
     ctrace.write("net.py", NET)
     words = ("net.py:net", "--input", "x=float32[n,4]", "--input", "mask=float32[4]", "--vary", "0=5,6")
@@ -60,12 +64,14 @@ def test_inputs_by_name_and_dynamic_letters_and_vary(ctrace: Command) -> None:
     assert report["recompiles"] == []  # n is dynamic from the start
 
 
+@pytest.mark.long
 def test_vary_recompiles(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL)
     report = _explained(ctrace, "model.py", "--vary", "0=3,1")
     assert [cause["kind"] for each in report["recompiles"] for cause in each["causes"]] == ["size", "zero_one"]
 
 
+@pytest.mark.long
 def test_fullgraph_makes_a_break_a_failure(ctrace: Command) -> None:
     ctrace.write("model.py", "import torch\ndef model(x):\n    print(x)\n    return x + 1\ninputs = (torch.ones(2),)\n")
     assert ctrace("explain", "model.py", "--json", "--backend", "eager").report["verdict"] == "partial"
@@ -82,6 +88,7 @@ def test_build_runs_the_kernels(ctrace: Command) -> None:
     assert list((ctrace.folder / "cache").rglob("*.py"))  # the wrapper that was loaded and run
 
 
+@pytest.mark.long
 def test_a_saved_run_is_shown_again_without_running(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL)
     first = _explained(ctrace, "model.py")
@@ -149,6 +156,7 @@ SLOW = {"no such dimension", "no such strides", "no gradient", "no such mode", "
 """The child process finds this error, like others that are quick to find."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.slow if case in SLOW else ()) for case in WRONG])
 def test_bad_input_gets_two_lines(case: str, ctrace: Command) -> None:
     ctrace.write("model.py", MODEL)
@@ -169,6 +177,7 @@ def test_bad_input_gets_two_lines(case: str, ctrace: Command) -> None:
     assert not list((ctrace.folder / ".ctrace").glob("*/"))  # a failed command saves no run
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "phase"),
     [
@@ -185,6 +194,7 @@ def test_a_model_that_fails_without_compile(text: str, phase: str, ctrace: Comma
     assert "inspector/" not in result.err
 
 
+@pytest.mark.long
 def test_a_log_of_a_newer_ctrace(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL)
     _explained(ctrace, "model.py")
@@ -193,6 +203,7 @@ def test_a_log_of_a_newer_ctrace(ctrace: Command) -> None:
     assert ctrace("explain", "other.log", "--json").report["unknown"] == {"artifact:ctrace_other": 1}
 
 
+@pytest.mark.long
 def test_ops_of_tritons_autotuner_do_not_count_as_the_models(ctrace: Command) -> None:
     pytest.importorskip("triton")
     ctrace.write(

@@ -43,6 +43,7 @@ def moved(node: Node) -> list[tuple[int, int]]:
     return [(each.read, each.written) for each in sorted(node.accesses, key=lambda each: each.buffer)]
 
 
+@pytest.mark.long
 def test_a_broadcast_bias_is_read_once(fusions: dict[str, Fusion]) -> None:
     node = only(fusions["broadcast"], NodeKind.POINTWISE)
     # x has 64 * 128 * 4 bytes, the bias 128 * 4 (not 64 times that), and the result as many as x.
@@ -120,6 +121,7 @@ def test_windows_that_overlap_are_read_once(fusions: dict[str, Fusion]) -> None:
     assert node.flops == 16 * 9
 
 
+@pytest.mark.long
 def test_a_buffer_changed_in_place_is_read_and_written(fusions: dict[str, Fusion]) -> None:
     fusion = fusions["in_place"]
     (node,) = fusion.result

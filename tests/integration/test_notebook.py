@@ -31,6 +31,7 @@ def shown(notebook: Any, kind: str) -> list[str]:
     return [str(data[kind]) for data in found if kind in data]
 
 
+@pytest.mark.long
 def test_the_notebook_runs(ran: Any):
     pages = shown(ran, "text/html")
     assert len(pages) == 2
@@ -64,6 +65,7 @@ def test_a_page_in_a_frame_can_be_used(ran: Any, page: Any, tmp_path: Path):
     assert errors == []
 
 
+@pytest.mark.long
 def test_bad_input_and_errors_in_a_cell():
     loaded, wrong, raised = run("%load_ext ctrace", "%%ctrace --bild\n1", "%%ctrace --text\n1 / 0")
     assert loaded == []
@@ -74,6 +76,7 @@ def test_bad_input_and_errors_in_a_cell():
     assert raised[1].text.startswith("NOT COMPILED")
 
 
+@pytest.mark.long
 def test_places_name_the_cell_and_its_line():
     """Lines of a cell with the magic are counted as the notebook shows them."""
     define = "import torch, ctrace\ndef f(x):\n    print('hi')\n    return x * 2"

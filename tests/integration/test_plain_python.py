@@ -94,6 +94,7 @@ def test_the_program_gets_the_same_python(way: str, tmp_path: Path) -> None:
 SHADOWED = ("hashlib", "json", "typing", "logging", "random", "inspect", "dataclasses", "enum", "shutil", "importlib")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["run", "explain"])
 def test_files_in_the_working_directory_do_not_replace_modules(command: str, tmp_path: Path) -> None:
     for name in SHADOWED:

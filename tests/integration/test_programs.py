@@ -26,6 +26,7 @@ f(torch.randn(3))
 """
 
 
+@pytest.mark.long
 def test_a_program_sees_its_own_environment(fresh_ctrace: Command) -> None:
     fresh_ctrace.write("sub/helper.py", "NAME = 'helper of the program'\n")
     fresh_ctrace.write(
@@ -55,6 +56,7 @@ def test_explain_keeps_stdout_for_the_report(ctrace: Command) -> None:
     assert "chatter" in result.err
 
 
+@pytest.mark.long
 def test_a_module_runs_as_with_python_m(fresh_ctrace: Command) -> None:
     fresh_ctrace.write("pkg/__init__.py", "")
     fresh_ctrace.write("pkg/tool.py", COMPILES + "print(sys.argv[1:], __package__, __spec__.name)\n")
@@ -63,6 +65,7 @@ def test_a_module_runs_as_with_python_m(fresh_ctrace: Command) -> None:
     assert result.code == 0
 
 
+@pytest.mark.long
 def test_a_process_that_the_program_spawns_finds_its_functions(fresh_ctrace: Command) -> None:
     fresh_ctrace.write(
         "program.py",
@@ -106,6 +109,7 @@ def test_a_backward_that_never_runs_is_not_emitted(ctrace: Command) -> None:
     assert {kernel["stage"] for kernel in report["kernels"]} == {"forward"}
 
 
+@pytest.mark.long
 def test_no_compiler_is_needed(ctrace: Command) -> None:
     ctrace.write("model.py", "import torch\nmodel = torch.nn.Linear(4, 4)\ndef inputs(): return (torch.ones(2, 4),)\n")
     result = ctrace("explain", "model.py", "--json", "--train", PATH="/nowhere", CXX="", CC="")
@@ -150,6 +154,7 @@ def test_exit_code_zero_is_no_failure(code: str, ctrace: Command) -> None:
     assert ctrace("explain", "--json").report["verdict"] == "compiled"  # read again, with no end mark in the log
 
 
+@pytest.mark.long
 def test_timeout(ctrace: Command) -> None:
     ctrace.write("program.py", f"{COMPILES}\nimport time; time.sleep(600)\n")
     result = ctrace("explain", "program.py", "--json", "--timeout", "15")
@@ -158,6 +163,7 @@ def test_timeout(ctrace: Command) -> None:
     assert len(result.report["graphs"]) == 1
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_the_program_and_reports(ctrace: Command) -> None:
     ctrace.write("program.py", f"{COMPILES}\nprint('ready', flush=True)\nimport time; time.sleep(600)\n")
     boot = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from ctrace.cli.main import app; app()"

@@ -86,6 +86,7 @@ def tests(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     return pytester
 
 
+@pytest.mark.long
 def test_numbers(tests: pytest.Pytester) -> None:
     tests.makepyfile(test_numbers=NUMBERS)
     result = tests.runpytest_subprocess("-rf")

@@ -128,6 +128,7 @@ def in_plain_python(folder: Path, text: str, **variables: str) -> "subprocess.Co
 QUICK = {"print", "counter"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
 )
@@ -152,6 +153,7 @@ def test_a_small_program_shows_the_same_finding(ctrace: Command, case: str):
     assert in_plain_python(ctrace.folder, eager + program).returncode == 0
 
 
+@pytest.mark.long
 def test_a_finding_of_the_last_run_by_its_line(ctrace: Command):
     ctrace.write("net.py", CASES["branch"][0])
     ctrace.write("helper.py", HELPER)

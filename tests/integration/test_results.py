@@ -30,6 +30,7 @@ def base(report: dict[str, Any]) -> dict[str, Any]:
     return scenario
 
 
+@pytest.mark.long
 def test_a_block_under_autocast_is_no_danger(ctrace: Command) -> None:
     model = f"class DiT{DIT.partition('@model')[0]}"
     inputs = """

@@ -49,6 +49,7 @@ def test_every_sample_is_covered() -> None:
     assert {path.name for path in SAMPLES.glob("*.py")} == {*EXPECTED, *OF_RANKS}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in EXPECTED]
 )

@@ -1,5 +1,7 @@
 """`--vary` and `--provoke` in real runs."""
 
+import pytest
+
 from tests.integration.conftest import Command
 
 MODEL = """\
@@ -20,6 +22,7 @@ def inputs(): return (torch.randn(2, 3, 4), torch.zeros(4))
 """
 
 
+@pytest.mark.long
 def test_provoked_scenarios_and_their_outcomes(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL)
     result = ctrace("explain", "model.py", "--json", "--backend", "eager", "--provoke", "--fullgraph")
@@ -43,6 +46,7 @@ def test_provoked_scenarios_and_their_outcomes(ctrace: Command) -> None:
     assert "fails in eager too" in shown
 
 
+@pytest.mark.long
 def test_vary_more_than_sizes(ctrace: Command) -> None:
     ctrace.write("net.py", "import torch\ndef net(x, i): return torch.nn.functional.relu(x.T * 2), i\n")
     words = ("net.py:net", "--input", "float32[4,3]", "--input", "int64[5]", "--backend", "eager", "--json")
@@ -82,6 +86,7 @@ scenarios = {
 """
 
 
+@pytest.mark.long
 def test_a_failing_scenario_does_not_stop_the_others(ctrace: Command) -> None:
     ctrace.write("model.py", FAILING)
     result = ctrace("explain", "model.py", "--json", "--backend", "eager", "--fullgraph")
@@ -95,6 +100,7 @@ def test_a_failing_scenario_does_not_stop_the_others(ctrace: Command) -> None:
     assert (result.report["error"]["phase"], result.report["error"]["line"]) == ("run", 9)
 
 
+@pytest.mark.long
 def test_a_copy_that_raises_does_not_fail_the_model(ctrace: Command) -> None:
     copied = FAILING.replace("def forward", "def __deepcopy__(self, memo):\n        return Copy()\n    def forward")
     copied = copied.replace(
@@ -125,6 +131,7 @@ def inputs(): return (torch.randn(3),)
 """
 
 
+@pytest.mark.long
 def test_modules_that_cannot_be_listed_are_a_problem_of_ctrace_alone(ctrace: Command) -> None:
     ctrace.write("model.py", UNLISTED)
     result = ctrace("explain", "model.py", "--json", "--backend", "eager")

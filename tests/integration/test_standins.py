@@ -54,6 +54,7 @@ def _captured(folder: Path, text: str) -> Session:
     return ran.session
 
 
+@pytest.mark.long
 def test_missing_weights_become_zeros_and_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     session = _captured(tmp_path, _MODEL)
@@ -73,6 +74,7 @@ def test_missing_weights_become_zeros_and_are_reported(tmp_path: Path, monkeypat
     )
 
 
+@pytest.mark.long
 def test_the_programs_own_exceptions_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     session = _captured(tmp_path, _ITS_OWN)

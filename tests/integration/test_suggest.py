@@ -16,6 +16,7 @@ PRINT = BRANCH.replace("        if h.sum() > 0:\n            y = h * 2\n        
 PRINT = PRINT.replace("        return y\n", "        print('mean')\n        return h\n")
 
 
+@pytest.mark.long
 def test_a_new_break_gets_its_repair(ctrace: Command, tmp_path: Path):
     (tmp_path / "net.py").write_text(BRANCH)
     ran = ctrace("check", "net.py", "--suggest", "--json", "-o", "r.json", "--sarif", "s.sarif", "--summary", "s.md")
@@ -36,6 +37,7 @@ def test_a_new_break_gets_its_repair(ctrace: Command, tmp_path: Path):
     assert ctrace("check", "net.py").code == 0
 
 
+@pytest.mark.long
 def test_a_repair_with_a_question_is_no_fix(ctrace: Command, tmp_path: Path):
     (tmp_path / "net.py").write_text(PRINT)
     ran = ctrace("check", "net.py", "--suggest", "--sarif", "s.sarif")
@@ -46,6 +48,7 @@ def test_a_repair_with_a_question_is_no_fix(ctrace: Command, tmp_path: Path):
     assert "Proved" in text
 
 
+@pytest.mark.long
 def test_a_budget_that_is_too_small_is_said(ctrace: Command, tmp_path: Path):
     (tmp_path / "net.py").write_text(BRANCH)
     ran = ctrace("check", "net.py", "--suggest", "--budget", "0.1s", "--json")

@@ -156,6 +156,7 @@ def questions(session: Session) -> dict[str, tuple[str, bool]]:
     return {each.asked: (each.answer, each.as_target) for each in session.device_questions}
 
 
+@pytest.mark.long
 def test_compiled_code_sees_the_target(ctrace: Command, tmp_path: Path) -> None:
     """ctrace traces the GPU's branch, in eager and in compiled code, and across a graph break."""
     session = explained(ctrace, tmp_path, ASKING)
@@ -178,6 +179,7 @@ def test_compiled_code_sees_the_target(ctrace: Command, tmp_path: Path) -> None:
     assert not any("cos" in kernel.name for kernel in session.kernels)
 
 
+@pytest.mark.long
 def test_traced_code_learns_which_gpu_it_is(ctrace: Command, tmp_path: Path) -> None:
     """Calls that Dynamo folds, guards or leaves in the graph, as libraries make before they take a GPU's op."""
     session = explained(ctrace, tmp_path, ASKING_WHICH_GPU)
@@ -218,6 +220,7 @@ def test_mixed_devices_are_reported_with_their_line(ctrace: Command, tmp_path: P
     assert any(f"would raise on the GPU at {file}:5" in problem.what for problem in session.problems)
 
 
+@pytest.mark.long
 def test_own_kernels_run_without_a_gpu(ctrace: Command, tmp_path: Path) -> None:
     """Autotuned kernels, heuristics and device functions."""
     pytest.importorskip("triton")

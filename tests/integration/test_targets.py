@@ -22,6 +22,7 @@ def ctrace(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([sys.executable, "-c", boot, *words], cwd=cwd, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 def test_a_file_is_a_target(tmp_path: Path) -> None:
     """A model whose matmul has a shape for which torch would time padding."""
     (tmp_path / "m.py").write_text(MODEL)

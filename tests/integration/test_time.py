@@ -41,6 +41,7 @@ sizes = Sizes()
 """
 
 
+@pytest.mark.long
 def test_every_scenario_and_part_is_measured(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL)
     result = ctrace("time", "model.py", *FAST, "--rounds", "6", "--train", "--json")
@@ -64,6 +65,7 @@ def test_every_scenario_and_part_is_measured(ctrace: Command) -> None:
     assert sum(compiled[name] for name in ("guards", "runtime", "ops")) < 1.5 * compiled["profiled_call"]
 
 
+@pytest.mark.long
 def test_configurations_are_rows_and_a_failure_affects_only_its_row(ctrace: Command) -> None:
     model = MODEL + (
         "import os, sys\n"
@@ -111,6 +113,7 @@ def test_a_model_that_fails_is_reported(ctrace: Command, name: str, code: int, s
     assert sentence in " ".join(result.out.split())
 
 
+@pytest.mark.long
 def test_a_model_that_changes_its_inputs_gets_new_ones(ctrace: Command) -> None:
     ctrace.write("model.py", STATEFUL)
     result = ctrace("time", "model.py", *FAST, "--rounds", "6")
@@ -118,6 +121,7 @@ def test_a_model_that_changes_its_inputs_gets_new_ones(ctrace: Command) -> None:
     assert "Calls change their inputs, so each call got new ones" in " ".join(result.out.split())
 
 
+@pytest.mark.long
 def test_a_model_that_compiles_a_part_of_itself_is_no_plain_eager(ctrace: Command) -> None:
     ctrace.write(
         "net.py",
@@ -128,6 +132,7 @@ def test_a_model_that_compiles_a_part_of_itself_is_no_plain_eager(ctrace: Comman
     assert "Eager calls compile, too: the model calls torch.compile itself" in " ".join(result.out.split())
 
 
+@pytest.mark.long
 def test_calls_that_compile_do_not_count_as_measured(ctrace: Command) -> None:
     ctrace.write("model.py", STATEFUL)
     report = ctrace("time", "model.py:sizes", *FAST, "--no-dynamic", "--rounds", "6", "--json").report
@@ -144,6 +149,7 @@ def test_the_timeout_stops_a_process_and_says_so(ctrace: Command) -> None:
     assert "timed out after 3 s" in result.out
 
 
+@pytest.mark.long
 def test_ctrl_c_reports_what_was_measured(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(
         "import time, torch\n"
@@ -176,6 +182,7 @@ def test_ctrl_c_reports_what_was_measured(tmp_path: Path) -> None:
     assert report["eager"] is None or report["eager"]["median"] > 0.05
 
 
+@pytest.mark.long
 def test_cuda_graphs_without_a_gpu(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL)
     result = ctrace("cudagraphs", "model.py", "--mode", "reduce-overhead", "--json")
@@ -186,6 +193,7 @@ def test_cuda_graphs_without_a_gpu(ctrace: Command) -> None:
     assert "No CUDA graphs" in ctrace("cudagraphs", "model.py").out
 
 
+@pytest.mark.long
 def test_cuda_graphs_of_dynamic_sizes_for_a_target(ctrace: Command) -> None:
     """With `graph_partition`, torch says nothing of ops that `cudagraph_skip_dynamic_graphs` leaves out."""
     model = (

@@ -74,6 +74,7 @@ def _captured(folder: Path, text: str, **options: bool) -> Session:
     return ran.session
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("train", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_trace_only_finds_the_same_as_a_whole_capture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, train: bool
@@ -153,6 +154,7 @@ _FLOODS = "while True: print('x' * 200)\nmodel = inputs = None\n"
 _RAISES = "import torch\ndef model(x): raise ValueError('no')\ninputs = (torch.rand(2, 4),)\n"
 
 
+@pytest.mark.long
 def test_a_model_that_crashes_or_hangs_affects_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     texts = {"healthy": _HEALTHY, "crashes": _CRASHES, "leaves": _LEAVES, "hangs": _HANGS, "floods": _FLOODS}

@@ -49,6 +49,7 @@ def upgraded(folder: Path, planted: Planted, *words: str, idle: bool = True, mod
     return {**json.loads(done.stdout), "code": done.returncode}
 
 
+@pytest.mark.long
 def test_an_edited_line_of_a_package_is_found_and_the_environments_are_not_written_to(tmp_path: Path):
     """And a model that does not run has the missing package as its error."""
     planted = next(each for each in PLANTED if each.name == "graph-break")
@@ -88,6 +89,7 @@ def test_a_planted_change_is_found_with_its_reason(planted: Planted, tmp_path: P
         assert planted.worse in [each["worse"] for each in model["changes"]]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="forks are served on Linux only")
 def test_forks_find_what_new_processes_find(tmp_path: Path):
     """Of a server that imports torch once: the code of kernels and the results in eager are the same."""

@@ -246,6 +246,7 @@ def emitted_code(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) 
     return re.sub(r"/tmp\w+/", "/", named)  # without caches, each run has its own folder
 
 
+@pytest.mark.long
 @pytest.mark.skipif(GPU, reason="it shows what happens without a GPU")
 def test_without_a_gpu_the_drivers_error_is_reported(ctrace: Command) -> None:
     head = (

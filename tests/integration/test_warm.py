@@ -61,6 +61,7 @@ def kind_of(line: str) -> str:
     return f"{kind} {header[kind]['name']}" if kind == "artifact" else kind
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [(), ("--target", "h100")], ids=["cpu", "target"])
 def test_a_warm_capture_records_what_a_new_process_does(
     tmp_path: Path, ctrace: Command, options: tuple[str, ...]

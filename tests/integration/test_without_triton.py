@@ -45,6 +45,7 @@ def _ctrace(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=site, env=environment, capture_output=True, text=True, timeout=240, check=False)
 
 
+@pytest.mark.long
 def test_a_model_is_explained_with_cpp_kernels(site: Path) -> None:
     done = _ctrace(site, "explain", str(SAMPLES / "mlp.py"))
     assert done.returncode == 0, done.stderr

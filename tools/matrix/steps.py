@@ -145,7 +145,7 @@ STEPS: dict[str, Callable[[Bench], Cell]] = {
     "samples": _pytest("-m", "slow or not slow", "tests/integration/test_samples.py"),
     "check": _check,
     "target": _target,
-    "plugin": _pytest("tests/integration/test_pytest_plugin.py"),
+    "plugin": _pytest("-m", "not slow", "tests/integration/test_pytest_plugin.py"),
     "wheel": _wheel,
     "situations": _pytest("-n", "0", "-m", "slow or not slow", "tests/integration/situations"),
     "unit tests": _pytest("-n", "2", "-m", "not integration and not slow"),

@@ -26,6 +26,20 @@ def net(constructor: str, *, given: str = "gain", rest: str = "", above: str = "
 
 
 @pytest.mark.parametrize(
+    ("code", "read", "before", "asks"),
+    [
+        (net("self.teacher = weakref.ref(teacher)", given="teacher"), "guide.gain", "guide = self.teacher()", True),
+        (net("self.teacher = ref(teacher)", given="teacher"), "self.teacher().gain", "pass", True),
+        (net("self.teacher = Teacher()", given=""), "guide.gain", "guide = self.teacher()", False),
+        (net("pass", above="GAIN = ContextVar('gain')\n"), "gain", "gain = GAIN.get()", True),
+        (net("pass", above="GAIN = Setting('gain')\n"), "gain", "gain = GAIN.get()", False),
+    ],
+)
+def test_what_is_gone_or_belongs_to_another_context_has_no_value(code: str, read: str, before: str, asks: bool):
+    assert bool(asked(code.replace("        BRANCH", f"        {before}\n        BRANCH"), read)) is asks
+
+
+@pytest.mark.parametrize(
     "code",
     [
         net("self.gain = None", rest="    def fit(self, x):\n        self.gain = x.mean()\n\n"),

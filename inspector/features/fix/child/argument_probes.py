@@ -93,6 +93,7 @@ def other_kinds(spelled: Change) -> dict[str, Change]:
                 spelled(call), lambda _: float("inf"), only=at
             ),
         }
+    found |= _kinds_alone()
     cast("floats as booleans", floats, lambda leaf: leaf > 0)
     cast("floats as uint8", floats, lambda leaf: (leaf.abs() * 3).to(torch.uint8))
     cast("floats as complex", floats, _complex)
@@ -106,6 +107,28 @@ def other_kinds(spelled: Change) -> dict[str, Change]:
         cast(f"{name} all true", booleans, lambda leaf, to=dtype: torch.ones_like(leaf, dtype=to))  # type: ignore[misc]
         cast(f"{name} all false", booleans, lambda leaf, to=dtype: torch.zeros_like(leaf, dtype=to))  # type: ignore[misc]
     return found
+
+
+def _kinds_alone() -> dict[str, Change]:
+    """Return probes that pass one tensor of floats beside others in another dtype, all NaN, or None in its place.
+
+    Statistics of a data set are in float64, weights of samples are counts, a missing modality is NaN or None. Where all
+    inputs change alike, both sides of a branch have one dtype again.
+    """
+    import torch
+
+    changes: dict[str, Callable[[Any], Any]] = {
+        "in float64": _in_float64,
+        "as integers": lambda leaf: (leaf * 3).round().to(torch.int64),
+        "as booleans": lambda leaf: leaf > 0,
+        "NaN": lambda leaf: torch.full_like(leaf, float("nan")),
+        "None": lambda _: None,
+    }
+    return {
+        f"tensor {at + 1} alone {kind}": lambda call, at=at, to=change: _one_of_floats(call, at, to)  # type: ignore[misc]
+        for at in range(MOST_ALONE)
+        for kind, change in changes.items()
+    }
 
 
 def others_alone(spelled: Change) -> dict[str, Change]:
@@ -297,6 +320,24 @@ def _sparse(call: Call, at: int) -> Call:
     if at >= len(every) or every[at].layout is not torch.strided:
         raise TargetError("no such matrix", "")
     return mapped(call, lambda leaf: leaf.detach().to_sparse() if leaf is every[at] else leaf)
+
+
+def _in_float64(leaf: Any) -> Any:
+    import torch
+
+    if leaf.dtype is torch.float64:
+        raise TargetError("it is already", "")
+    return leaf.to(torch.float64)
+
+
+def _one_of_floats(call: Call, at: int, change: Callable[[Any], Any]) -> Call:
+    every = tensors(call)
+    if len(every) < 2 or at >= len(every) or not every[at].is_floating_point():
+        raise TargetError("no such tensor", "")
+    made = change(every[at].detach())
+    if made is not None and made.is_floating_point():
+        made.requires_grad_(every[at].requires_grad)
+    return mapped(call, lambda leaf: made if leaf is every[at] else leaf)
 
 
 def _emptied(call: Call, at: int) -> Call:

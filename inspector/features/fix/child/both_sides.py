@@ -62,7 +62,7 @@ class SideWatch:
         return any(
             not (seen[True] and (seen[False] or not each.expression))
             for each, seen in self._seen.items()
-            if each not in self._failed
+            if each not in self._failed and not each.is_part
         )
 
     @contextmanager

@@ -1,13 +1,15 @@
 """Observe one call: what it returns, changes, prints and raises.
 
-A changed target may have to equal the unchanged one within rounding only. Then the unchanged target's run writes, for
-each call, its values, the same call in float64, and calls that round every operation at random; the changed target's
-run reads them. Both are runs of one command, in a private folder.
+A changed target may have to equal the unchanged one within rounding only. Then the changed target's run writes the
+values of each call, and the unchanged target's run reads them: where they are not close, it makes the same call in
+float64, and calls that round every operation at random, and judges by these. Both are runs of one command, in a private
+folder.
 """
 
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.capture.comparing.arithmetic import Noisy, WatchedArithmetic
-from ctrace.inspector.capture.comparing.compare_results import agree, rms, wide
+from ctrace.inspector.capture.comparing.compare_results import agree, rms, unlike, wide
 from ctrace.inspector.capture.comparing.float64 import Float64
 from ctrace.inspector.capture.comparing.judgement import Judgement, judged
 from ctrace.inspector.capture.comparing.precision import FLOAT32, coarser, precision_of
@@ -33,8 +35,6 @@ from ctrace.inspector.features.fix.child.observed_state import StateCheckpoint, 
 
 _NOISY = 2
 """Runs with random rounding: with one alone, a rounding that happens to be exact would leave no room."""
-_MOST_STATES = 16
-"""States whose references are kept for calls that begin with an equal one: each holds a fact for every item."""
 Gradients = Callable[[Any, Call, Any], list[tuple[str, Any]] | None]
 
 
@@ -63,34 +63,34 @@ def values_of(subject: Any, call: Call, outputs: Any, gradients: list[tuple[str,
     return Values(floats([outputs, tensors(call), buffers]), floats([each for _, each in gradients or []]))
 
 
-class Reference:
-    """Writes the values that a later run compares with."""
+class References:
+    """The values of a call in float64, and of calls that are rounded at random; made only if something asks for them.
 
-    def __init__(self, file: Path, subject: Any, call: Call, twin: Path | None) -> None:
-        """Take the file to write, and that of an earlier call with the same state, arguments and random numbers."""
-        self._file = file
-        self._twin = twin
+    They take three calls in modes that make each operation several times as slow, and most calls of a changed target
+    are so close to those of the unchanged one that nothing asks.
+    """
+
+    def __init__(self, subject: Any, call: Call, gradients: Gradients) -> None:
+        """Copy the subject and the arguments before a call."""
+        self._gradients = gradients
         self._random = RandomStates()
         self._before: tuple[Any, Call] | None = None
         """The subject and the arguments before the call; None: they cannot be copied."""
-        if twin is None:
-            with suppress(Exception):  # only equal values pass then
-                self._before = copy.deepcopy(subject), copied(call)
+        with suppress(Exception):  # only equal values pass then
+            self._before = copy.deepcopy(subject), copied(call)
 
-    def write(self, values: Values, gradients: Gradients) -> None:
-        """Write the values of a call, of the same call in float64, and of calls that are rounded at random."""
-        import torch
+    @cached_property
+    def exact(self) -> Values | None:
+        """The values in float64; None: the call is impossible there."""
+        return self._again(Float64())
 
-        if self._twin is not None:
-            _, kept = torch.load(self._twin, weights_only=True)
-        else:
-            others = [
-                self._again(Float64(), gradients), *(self._again(Noisy(seed), gradients) for seed in range(_NOISY))
-            ]  # fmt: skip
-            kept = [None if each is None else [each.outputs, each.gradients] for each in others]
-        torch.save([[values.outputs, values.gradients], kept], self._file)
+    @cached_property
+    def noisy(self) -> list[Values]:
+        """The values of calls that are rounded at random."""
+        found = (self._again(Noisy(seed)) for seed in range(_NOISY))
+        return [each for each in found if each is not None]
 
-    def _again(self, arithmetic: WatchedArithmetic, gradients: Gradients) -> Values | None:
+    def _again(self, arithmetic: WatchedArithmetic) -> Values | None:
         """Call a copy with different arithmetic; None: that is impossible."""
         if self._before is None:
             return None
@@ -101,44 +101,41 @@ class Reference:
                 subject, call = arithmetic.model(copy.deepcopy(subject)), arithmetic.call(copied(call))
                 with arithmetic.active():
                     outputs = subject(*call.args, **call.kwargs)
-                    found = gradients(subject, call, outputs)
+                    found = self._gradients(subject, call, outputs)
                 return values_of(subject, call, outputs, found)
         except Exception:
             return None  # there is no reference then, and only equal values pass
 
 
-def unexplained(folder: str, name: str, values: Values) -> str:
-    """Return how a call differs by more than rounding from the other run's; empty: it does not."""
-    import torch
-
-    path = Path(folder) / name
-    if not path.exists():
-        return "there is nothing to compare with"
-    before, others = torch.load(path, weights_only=True)
-    for group, now in enumerate((values.outputs, values.gradients)):
-        what = ("value", "gradient")[group]
-        if len(before[group]) != len(now):
-            return f"{len(before[group])} {what}s before, {len(now)} after"
-        for index, (one, other) in enumerate(zip(before[group], now, strict=True)):
-            exact = [each[group][index] if each and len(each[group]) == len(now) else None for each in others]
-            if why := _judged(one, other, exact, before[group] if group else []):
+def unexplained(before: Values, after: Values, references: References) -> str:
+    """Return how a changed target's call differs by more than rounding from the unchanged one's; empty: it does not."""
+    for what, group in (("value", "outputs"), ("gradient", "gradients")):
+        ones, others = getattr(before, group), getattr(after, group)
+        if len(ones) != len(others):
+            return f"{len(ones)} {what}s before, {len(others)} after"
+        for index, (one, other) in enumerate(zip(ones, others, strict=True)):
+            if unlike(one, other):
+                return f"{what} {index}: another shape or dtype"
+            if agree(one, other):
+                continue
+            if references.exact is None or len(getattr(references.exact, group)) != len(ones):
+                return f"{what} {index}: it differs, and the call is impossible in float64"
+            noisy = [getattr(each, group) for each in references.noisy]
+            if why := _judged(
+                one,
+                other,
+                getattr(references.exact, group)[index],
+                [each[index] for each in noisy if len(each) == len(ones)],
+                ones if group == "gradients" else [],
+            ):
                 return f"{what} {index}: {why}"
     return ""
 
 
-def _judged(one: Any, other: Any, exact: list[Any], every: list[Any]) -> str:
-    import torch
-
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return "another shape or dtype"
-    if torch.equal(one, other) or agree(one, other):
-        return ""
-    reference, *noisy = exact
-    if reference is None:
-        return "it differs, and the call is impossible in float64"
+def _judged(one: Any, other: Any, exact: Any, noisy: list[Any], every: list[Any]) -> str:
     scale = max((rms(wide(each)) for each in every if each.numel()), default=0.0)
     coarsest = coarser(precision_of(one.dtype) or FLOAT32, FLOAT32)
-    found = judged(one, other, reference, [each for each in noisy if each is not None], scale, coarsest)
+    found = judged(one, other, exact, noisy, scale, coarsest)
     if found.judgement is Judgement.FINE:
         return ""
     if found.judgement is Judgement.UNDECIDED:
@@ -196,7 +193,7 @@ def observe(
     own = [leaf for _, leaf in leaves_of(subject, before)]
     if backward:
         _clear_gradients(*own, *leaves)
-    reference = None if rounding is None else rounding.reference(entry, subject, call, before, backward=backward)
+    references = None if rounding is None else rounding.references(subject, call, backward=backward)
     raised, outputs, described, failed = "", None, None, None
     gradients: list[tuple[str, Any]] | None = None
     needed: set[str] = set()
@@ -215,12 +212,7 @@ def observe(
     if not raised:
         gradients = _collected(call, reached, failed) if backward else None
         if rounding is not None:
-            rounding.finish(
-                entry,
-                reference,
-                values_of(subject, call, outputs, gradients),
-                _gradients if backward else _no_gradients,
-            )
+            rounding.finish(entry, values_of(subject, call, outputs, gradients), references)
     described_gradients = None
     if gradients is not None:
         described_gradients = [[name, describe(each, exact=False)] for name, each in gradients]
@@ -245,7 +237,7 @@ def observe(
 
 
 class Rounding:
-    """Saves the values of calls for another run, or compares them with those of another run."""
+    """Saves the values of the changed target's calls, or compares those of the unchanged target with them."""
 
     def __init__(self, request: ProofRequest) -> None:
         self._values = request.values
@@ -253,46 +245,27 @@ class Rounding:
         self.compared = 0
         self.unexplained: list[str] = []
         """Calls that differ by more than rounding."""
-        self._known: list[tuple[Any, dict[str, Path]]] = []
-        """The states that calls began with, each with the files of references by what else the call depends on."""
 
-    def reference(
-        self, entry: Entry, subject: Any, call: Call, state: StateCheckpoint, *, backward: bool
-    ) -> Reference | None:
-        """Return the writer for the values of a call; create it before the call.
-
-        A reference takes three calls in modes, so calls that begin alike share one: many observers call a method before
-        or after the model that changes nothing.
-        """
-        if not self._values:
+    def references(self, subject: Any, call: Call, *, backward: bool) -> References | None:
+        """Return what a call may be judged by; ask before the call. None: nothing is compared in this run."""
+        if not self._against:
             return None
-        file = Path(self._values) / _file_of(entry)
-        storages = Storages()
-        arguments = [describe(each, storages, name=f"{at}") for at, each in enumerate((*call.args, call.kwargs))]
-        return Reference(file, subject, call, self._twin(file, state, f"{arguments} {random_digest()} {backward}"))
+        return References(subject, call, _gradients if backward else _no_gradients)
 
-    def _twin(self, file: Path, state: StateCheckpoint, other: str) -> Path | None:
-        """Return the file of an earlier call that began alike; if there is none, this one is it for later calls."""
-        files = next((files for facts, files in self._known if facts == state.facts), None)
-        if files is None:
-            if len(self._known) >= _MOST_STATES:
-                return None
-            files = {}
-            self._known.append((state.facts, files))
-        found = files.get(digest_of((other,)))
-        if found is not None and found.exists():  # a call that raised has written none
-            return found
-        files[digest_of((other,))] = file
-        return None
+    def finish(self, entry: Entry, values: Values, references: References | None) -> None:
+        """Save or compare the values of a call that returned."""
+        import torch
 
-    def finish(self, entry: Entry, reference: Reference | None, values: Values, gradients: Any) -> None:
-        """Write or compare the values of a call."""
-        if reference is not None:
-            reference.write(values, gradients)
-        if self._against:
-            self.compared += 1
-            why = unexplained(self._against, _file_of(entry), values)
-            self.unexplained += [f"{entry.name}: {why}"] if why else []
+        if self._values:
+            torch.save([values.outputs, values.gradients], Path(self._values) / _file_of(entry))
+        if references is None:
+            return
+        file = Path(self._against) / _file_of(entry)
+        if not file.exists():
+            return  # the changed target raised there, or did not end: the entries differ
+        self.compared += 1
+        why = unexplained(values, Values(*torch.load(file, weights_only=True)), references)
+        self.unexplained += [f"{entry.name}: {why}"] if why else []
 
 
 def _file_of(entry: Entry) -> str:

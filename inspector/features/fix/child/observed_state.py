@@ -50,11 +50,6 @@ class StateCheckpoint:
                 self._containers[where] = container.item, self._facts(container, content)
         self._containers["hidden", ""] = "{}", {each.path: _hidden(each) for each in hidden if each.is_same_anywhere}
 
-    @property
-    def facts(self) -> Any:
-        """What is known of all items: equal for equal states. It holds no object of the program."""
-        return self._containers
-
     def with_history(self) -> list[tuple[str, Any]]:
         """Return the tensors that a call computed from what needs gradients: a backward pass may start there."""
         return [(path, leaf) for path, leaf in self.tensors if leaf.requires_grad and leaf.grad_fn is not None]

@@ -8,7 +8,7 @@ import io
 import math
 import pickle
 from collections.abc import Callable, Iterable, Iterator
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, CellType, FunctionType
 from typing import Any
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from msgspec import Struct
 from ctrace.inspector.capture.calls.call_tensors import recast
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.trial import NEEDED, OTHERS_IN_FLOAT64, PENALTY, REDRAWN, Mined
+from ctrace.inspector.facts.trial import BUFFERS_IN_FLOAT64, NEEDED, OTHERS_IN_FLOAT64, PENALTY, REDRAWN, Mined
 from ctrace.inspector.features.fix.child.argument_probes import UNEVEN
 from ctrace.inspector.features.fix.child.call_values import mapped, tensors, tensors_in
 from ctrace.inspector.features.fix.child.method_arguments import (
@@ -38,7 +38,7 @@ _MOST_LEAVES = 6
 """Parameters that are frozen, and trained, one by one."""
 _MOST_PARTS = 3
 """Layers that are cast one by one."""
-_MOST_ALONE = 6
+_MOST_ALONE = 16
 """Parameters and buffers that get other values one by one, buffers first."""
 _SCALES = (1.0, 30.0, -30.0, 2e3, -2e3)
 """Factors for inputs in half precision: 30 to the power of four overflows float16, and so does the square of 2,000."""
@@ -93,6 +93,8 @@ def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
         "under autocast": Observer(sequence=_under_autocast, is_crossed=True),
         "under no_grad": Observer(sequence=_under_no_grad, is_crossed=True),
     }
+    if not isinstance(subject, torch.nn.Module):
+        found |= _of_held_modules(subject)
     if isinstance(subject, FunctionType | BuiltinFunctionType):  # a copy has the same globals: they stay as they are
         return found
     # Early, since only the first of them are repeated with inputs of the other side.
@@ -139,6 +141,7 @@ def _of_precision() -> dict[str, Observer]:
             name = f"model in {dtype}{'' if scale == 1.0 else f' times {scale:g}'}"
             found[name] = Observer(_cast(dtype), _recast(dtype, scale), is_crossed=scale == 1.0)
     found[f"model in bfloat16 with integers of {UNEVEN}"] = Observer(_with_counts, _recast("bfloat16", 1.0))
+    found[BUFFERS_IN_FLOAT64] = Observer(_with_buffers_in_float64, is_crossed=True)
     found["model in float64 with other fractions"] = Observer(_with_fractions, _recast("float64", 1.0), is_crossed=True)
     return found
 
@@ -177,10 +180,27 @@ def _with_fractions(model: Any) -> Any:
     return _cast("float64")(model)
 
 
+def _with_buffers_in_float64(model: Any) -> Any:
+    """Cast the buffers alone: what `fit` makes of an array has float64, and so may a checkpoint that is assigned."""
+    import torch
+
+    leaves = [leaf for leaf in model.buffers() if leaf.dtype in (torch.float32, torch.float16, torch.bfloat16)]
+    if not leaves:
+        raise TargetError("no such buffers", "")
+    for leaf in leaves:
+        leaf.data = leaf.data.double()
+    return model
+
+
 def _of_parts(model: Any) -> dict[str, Observer]:
     """Return observers that cast a part of the model only: some layers of a model often stay in another precision."""
     parts = [name for name, each in model.named_children() if any(True for _ in each.parameters())]
     found = {f"{name} in bfloat16": Observer(_casting(name), is_crossed=True) for name in parts[:_MOST_PARTS]}
+    if len(parts) > 1:  # a router, or a head, stays in float32
+        found |= {
+            f"all but {name} in bfloat16": Observer(_sparing(name), _recast("bfloat16", 1.0), is_crossed=True)
+            for name in parts[-_MOST_PARTS:]
+        }
     if parts and any(leaf.is_floating_point() for leaf in model.buffers()):
         found["parameters in bfloat16"] = Observer(_casting(None), is_crossed=True)
     return found
@@ -193,6 +213,20 @@ def _casting(part: str | None) -> Prepare:
         subject = model if part is None else getattr(model, part)
         for leaf in (*subject.parameters(), *(() if part is None else subject.buffers())):
             if leaf.is_floating_point():
+                leaf.data = leaf.data.to(torch.bfloat16)
+        return model
+
+    return prepare
+
+
+def _sparing(part: str) -> Prepare:
+    def prepare(model: Any) -> Any:
+        import torch
+
+        spared = getattr(model, part)
+        kept = {id(leaf) for leaf in (*spared.parameters(), *spared.buffers())}
+        for leaf in (*model.parameters(), *model.buffers()):
+            if leaf.is_floating_point() and id(leaf) not in kept:
                 leaf.data = leaf.data.to(torch.bfloat16)
         return model
 
@@ -329,6 +363,65 @@ def _of_others(subject: Any) -> list[Any]:
         for path, leaf in leaves_of(subject)
         if path.startswith(_OF_SUBJECT) and id(leaf) not in known and leaf.dtype in wanted
     ]
+
+
+# Modules that a function or another object holds
+
+
+def _of_held_modules(subject: Any) -> dict[str, Observer]:
+    """Return observers that cast, freeze and train the modules of a function, a bound method or a callable object."""
+    if not _with_own_modules(subject)[1]:
+        return {}
+
+    def each(change: Callable[[Any], Any]) -> Prepare:
+        def prepare(subject: Any) -> Any:
+            made, modules = _with_own_modules(subject)
+            for module in modules:
+                change(module)
+            return made
+
+        return prepare
+
+    found = {
+        f"modules in {dtype}": Observer(each(_cast(dtype)), _recast(dtype, 1.0), is_crossed=True)
+        for dtype in ("float16", "bfloat16", "float64")
+    }
+    for grad, name in ((True, "modules trained"), (False, "modules frozen")):
+        found[name] = Observer(each(lambda module, grad=grad: module.requires_grad_(grad)), is_crossed=True)  # type: ignore[misc]
+    return found
+
+
+def _with_own_modules(subject: Any) -> tuple[Any, list[Any]]:
+    """Return a subject whose modules are its own, and them.
+
+    Copies of a function share what it reads from its closure and its file, so it is made again with copies of these.
+    """
+    import torch
+
+    def modules_in(values: Iterable[Any]) -> list[Any]:
+        return [value for value in values if isinstance(value, torch.nn.Module)]
+
+    if not isinstance(subject, FunctionType):
+        return subject, modules_in(own(getattr(subject, "__self__", subject)).values())
+    memo: dict[int, Any] = {}
+    held = {name: subject.__globals__[name] for name in subject.__code__.co_names if name in subject.__globals__}
+    cells = [each.cell_contents if _is_filled(each) else None for each in subject.__closure__ or ()]
+    made = {id(each): copy.deepcopy(each, memo) for each in modules_in((*held.values(), *cells))}
+    closure = [
+        CellType(made[id(value)]) if id(value) in made else cell
+        for value, cell in zip(cells, subject.__closure__ or (), strict=True)
+    ]
+    names = {**subject.__globals__, **{name: made[id(value)] for name, value in held.items() if id(value) in made}}
+    function = FunctionType(subject.__code__, names, subject.__name__, subject.__defaults__, tuple(closure))
+    function.__kwdefaults__ = subject.__kwdefaults__
+    return function, list(made.values())
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:  # its variable is not assigned yet
+        return False
 
 
 # Gradients

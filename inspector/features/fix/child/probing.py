@@ -19,7 +19,7 @@ from ctrace.inspector.capture.comparing.state_copies import copied
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.isolation.random_states import RandomStates, seed
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.trial import NEEDED, ON, OTHERS_IN_FLOAT64, Entry, ProofRequest
+from ctrace.inspector.facts.trial import ATTRIBUTE, NEEDED, ON, OTHERS_IN_FLOAT64, Entry, ProofRequest
 from ctrace.inspector.features.fix.child.argument_probes import (
     broadcast,
     emptied,
@@ -48,10 +48,16 @@ _KEEPING = (
     "computed inputs",
 )
 """Probes whose inputs lose their form when they are copied."""
-_FORMS = ("float16", "bfloat16", "float64", "requires_grad")
-"""Probes that change how values are stored, which are repeated with values that take the other side of a condition."""
+_FORMS = (
+    *("float16", "bfloat16", "float64", "requires_grad", "integer inputs", "fractional inputs"),
+    *("batch 1", "empty batch", "empty rows"),
+)
+"""Probes that change how values are stored, or how many, which are repeated with values that take the other side of a
+condition."""
 _SHORTEST = "model in bfloat16"
 """The observer with the fewest digits, which is repeated with many elements: counts and sums of them are rounded."""
+_FEW_ELEMENTS = ("batch 1", "all of size 1", "no dimensions")
+"""Inputs of which a sum or `squeeze()` leaves a tensor without dimensions, whose dtype counts less beside others."""
 _OTHER_VALUES = ("negated", "positive", "small", "shifted up", "one value", "random 1", "random 2", "random 3")
 """Inputs beside tensors of float64: of one product, about two in five are rounded otherwise in float32."""
 _LEAST_SECONDS = 5.0
@@ -63,8 +69,8 @@ _TIMES_AS_LONG = 20.0
 _AGAIN = 3.0
 """What ended in one run may take this many times as long in the next: one that ends just in time must not decide."""
 _WITH_REFERENCES = 12.0
-"""A call whose results are also computed in other precisions may take this many times as long: it is made three times
-more, in modes that make each operation several times as slow."""
+"""A call whose results may have to be computed in other precisions may take this many times as long: it is made three
+times more then, in modes that make each operation several times as slow."""
 _WAITS = 5.0
 """By the clock, a call may take this many times its processor time: it may wait, and a busy machine is no reason."""
 _MOST_UNENDED = 4
@@ -72,7 +78,7 @@ _MOST_UNENDED = 4
 ends with others."""
 _MOST_FOLLOWED = 10
 """Calls that raise and are followed by another one on the same subject."""
-_MOST_CROSSED = 66
+_MOST_CROSSED = 200
 """Observers that are repeated for each side of a condition that they missed, to bound the time."""
 _REDRAWN = range(1, 4)
 """Other random numbers that each subject which draws is called with: both sides of a fair draw in 15 of 16 cases."""
@@ -108,6 +114,7 @@ class Probing:
         """Whether a call has drawn random numbers."""
         self._ends = time.thread_time() + request.seconds
         self._kinds = frozenset(other_kinds(spelled_out(None)))
+        self._other_forms = self._kinds | frozenset(other_shapes())
         self._of_one_tensor = frozenset((*emptied(), *broadcast()))
         self.run_names: list[str] = []
         self.left_out = ""
@@ -152,7 +159,9 @@ class Probing:
         other one.
         """
         known = self._observers(fresh())
-        for missed, inputs in self._missed(subject_name, known):
+        ran = {each.removeprefix(f"{subject_name}, ") for each in self.run_names}
+        # Where the model or the call has no such form, it has none with other values either.
+        for missed, inputs in self._missed(subject_name, {name: each for name, each in known.items() if name in ran}):
             if time.thread_time() > self._ends:
                 self.left_out = f"probes took longer than {self._request.seconds:g} s of processor time"
                 return
@@ -198,15 +207,20 @@ class Probing:
         more = further(self._request.mined.further, spelled)
         others = {**more, **other_shapes(), **other_dtypes(subject), **others_alone(spelled)}
         others |= {**other_kinds(spelled), **searches(spelled)}
-        found |= {name: Observer(change=change) for name, change in others.items() if name not in found}
+        repeated = {*other_kinds(spelled), *other_shapes()}
+        found |= {
+            name: Observer(change=change, is_crossed=name in repeated)
+            for name, change in others.items()
+            if name not in found
+        }
         # A side that needs the tensor raises in both programs; only inputs of the other side tell them apart.
         for name, change in {**emptied(), **broadcast()}.items():
             found[name] = Observer(change=change, is_crossed=True)
         if _SHORTEST in found:  # a function has no precision
-            found |= {
-                f"{_SHORTEST}{ON}{name}": _crossed(found[_SHORTEST], Observer(change=change))
-                for name, change in many().items()
-            }
+            beside = {name: Observer(change=change) for name, change in many().items()}
+            beside |= {name: found[name] for name in _FEW_ELEMENTS}
+            beside |= {name: each for name, each in found.items() if name.startswith(ATTRIBUTE)}
+            found |= {f"{_SHORTEST}{ON}{name}": _crossed(found[_SHORTEST], each) for name, each in beside.items()}
         if OTHERS_IN_FLOAT64 in found:
             found |= {
                 f"{OTHERS_IN_FLOAT64}{ON}{name}": _crossed(found[OTHERS_IN_FLOAT64], found[name])
@@ -241,27 +255,29 @@ class Probing:
         seed(observer.draws)
         states = RandomStates()
         seen = self._observed(subject, call, full, _in_sequence(observer, subject, called), way)
-        if full.rpartition(", ")[2] in self._kinds:
-            seen = replace(seen, entry=replace(seen.entry, raised=refusal(seen.entry.raised)))
-        if full.rpartition(", ")[2].partition(ON)[0] in self._of_one_tensor and seen.entry.raised:
+        what, beside, _ = full.rpartition(", ")[2].partition(ON)
+        raised = seen.entry.raised
+        if what in self._kinds:
+            raised = refusal(raised)
+        if what in self._of_one_tensor or (beside and what in self._other_forms):
             # Which op refuses an empty tensor, or one that does not fit, first is no matter, as long as one does.
-            seen = replace(seen, entry=replace(seen.entry, raised=seen.entry.raised.partition(":")[0]))
+            raised = raised.partition(":")[0]
+        seen = replace(seen, entry=replace(seen.entry, raised=raised))
         self._draws = self._draws or bool(states.moved())
         yield seen
         if seen.entry.raised and self._followed < _MOST_FOLLOWED and not seen.entry.unended:
             self._followed += 1
             seed(observer.draws)
-            after = self._observed(subject, way.make(), full, called, way)
-            yield replace(after, entry=replace(after.entry, call=1))
+            yield self._observed(subject, way.make(), full, called, way, number=1)
 
-    def _observed(self, subject: Any, call: Call, name: str, called: Any, way: Way) -> SeenCall:
-        """Observe one probe; end it if it takes too long."""
+    def _observed(self, subject: Any, call: Call, name: str, called: Any, way: Way, *, number: int = 0) -> SeenCall:
+        """Observe one call of a probe; end it if it takes too long."""
         try:
             with ending_after(self._limit), self._outside.refused():
                 return observe(
                     subject,
                     call,
-                    Entry(name),
+                    Entry(name, number),
                     called=called,
                     around=gradients(way),
                     running=partial(self._watch.during, name),
@@ -271,7 +287,7 @@ class Probing:
                 )
         except CallTooLongError:
             self.unended.add(name)
-            return SeenCall(Entry(name, unended=self._limit))
+            return SeenCall(Entry(name, number, unended=self._limit))
 
     # Times
 
@@ -312,9 +328,9 @@ class Probing:
 
 
 def _crossed(observer: Observer, inputs: Observer) -> Observer:
-    """Return the observer that changes the model as `observer` does, and the inputs as `inputs` does."""
+    """Return the observer that changes the model and the inputs as both do, the calls as `observer` does."""
     return Observer(
-        observer.prepare,
+        lambda subject: observer.prepare(inputs.prepare(subject)),
         lambda call: observer.change(inputs.change(call)),
         observer.sequence,
         keeps=inputs.keeps,
@@ -369,7 +385,7 @@ def limit_of(request: ProofRequest, slowest: float) -> float:
     limit = max(least, _TIMES_AS_LONG * slowest)
     if request.compiled:
         return limit
-    if request.values:
+    if request.against:
         return limit * _WITH_REFERENCES
     return limit * _AGAIN if request.probes is not None else limit
 

@@ -186,6 +186,7 @@ def conditions_of(file: str, before: str, after: str) -> tuple[Condition, ...]:
         for node in _inside(function):
             if isinstance(node, _CONTROL) and node.test.lineno in lines:
                 found[Condition(file, node.test.lineno, ast.unparse(node.test))] = None
+                found |= dict.fromkeys(_parts(file, node.test))
             elif (
                 isinstance(node, ast.stmt)
                 and node.lineno in lines
@@ -194,6 +195,15 @@ def conditions_of(file: str, before: str, after: str) -> tuple[Condition, ...]:
             ):
                 found[Condition(file, node.lineno, "")] = None
     return tuple(found)
+
+
+def _parts(file: str, test: ast.expr) -> Iterator[Condition]:
+    """Yield what decides whether the rest of a condition is evaluated: of `a and b and c`, `a` and `a and b`."""
+    match test:
+        case ast.BoolOp(op=op, values=values):
+            for end in range(1, len(values)):
+                first = ast.BoolOp(op, values[:end]) if end > 1 else values[0]
+                yield Condition(file, test.lineno, ast.unparse(first), is_part=True)
 
 
 def _inside(function: ast.AST) -> Iterator[ast.AST]:

@@ -326,7 +326,7 @@ def ended_check(before: Observed, sides: Iterable[Sides], *, keeps_eager: bool) 
 
 def sides_check(sides: Iterable[Sides], line: int | None) -> ProofCheck | None:
     """Return the check that calls reached both sides of every condition; None: there is no condition."""
-    seen = list(sides)
+    seen = [each for each in sides if not each.condition.is_part]
     if not seen:
         return None
     for each in seen:

@@ -52,8 +52,8 @@ _TOO_COMMON = frozenset(("forward", "step", "update", "reset", "close", "get", "
 """Methods that objects of many classes have: a call by such a name says nothing about the class."""
 _DEEPEST = 3
 """Names that are followed back to the attributes that they were computed from."""
-_MOST_OF_CALLERS = 4
-"""Attributes that are tried; each doubles the values of a probe."""
+_MOST_OF_CALLERS = 12
+"""Attributes that are tried, each with one to three values of another kind."""
 _KEEPING_DTYPE = frozenset(("as_tensor", "asarray", "from_numpy", "tensor"))
 """Functions that make a tensor of what they get, in its dtype."""
 
@@ -522,9 +522,10 @@ def parameters_behind(tree: ast.Module, names: Iterable[str]) -> dict[str, Passe
         given = _parameters(function)
         for each in ast.walk(function):
             match each:
-                case ast.Assign(targets=[ast.Attribute(value=holder, attr=name)], value=ast.Name(id=passed)):
-                    if name in wanted and is_self(holder) and passed in given:
-                        found[name] = min(given[passed], found.get(name, given[passed]))
+                case ast.Assign() | ast.AnnAssign():
+                    for name, value in _assigned_attributes(each):
+                        if name in wanted and isinstance(value, ast.Name) and value.id in given:
+                            found[name] = min(given[value.id], found.get(name, given[value.id]))
     return found
 
 
@@ -582,13 +583,29 @@ def _is_chosen(tree: ast.Module, functions: list[ast.FunctionDef | ast.AsyncFunc
         given = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)} - {"self"}
         for each in ast.walk(function):
             match each:
-                case ast.Assign(targets=[ast.Attribute(value=holder, attr=found)], value=value) if is_self(holder):
-                    if found == root and (_depends(value, given) or _has_chosen_dtype(value, given)):
+                case ast.Assign() | ast.AnnAssign():
+                    held = [value for found, value in _assigned_attributes(each) if found == root]
+                    if any(_depends(value, given) or _has_chosen_dtype(value, given) for value in held):
                         return True
                 case ast.Call(func=ast.Attribute(attr="register_buffer"), args=[ast.Constant(value=found), value, *_]):
                     if found == root and (_depends_as_buffer(value, given) or _has_chosen_dtype(value, given)):
                         return True
     return False
+
+
+def _assigned_attributes(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the attributes of self that a statement assigns, each with its value: `self.rate, self.pad = rate, pad`."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    if node.value is None:
+        return
+    pairs = [(target, node.value) for target in targets]
+    for target, value in pairs:
+        match target, value:
+            case ast.Tuple(elts=parts) | ast.List(elts=parts), ast.Tuple(elts=values) | ast.List(elts=values):
+                if len(parts) == len(values):
+                    pairs += zip(parts, values, strict=True)
+            case ast.Attribute(value=holder, attr=name), _ if is_self(holder):
+                yield name, value
 
 
 def _depends_as_buffer(value: ast.expr, given: Collection[str]) -> bool:

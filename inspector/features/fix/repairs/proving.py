@@ -15,6 +15,7 @@ from ctrace.inspector.facts.diagnosis import Effect, Finding, RootCause
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import (
     ATTRIBUTE,
+    BUFFERS_IN_FLOAT64,
     MOST_ALONE,
     NEEDED,
     NO_ELEMENTS,
@@ -76,7 +77,10 @@ _EMPTIED = tuple(f"tensor {at} alone empty" for at in _ALONE)
 _KEYLESS = tuple(f"{WITHOUT_KEY}{at}" for at in _ALONE)
 _BROADCAST_FORMS = ("of one row", "of one column", "for each row")
 _BROADCAST = tuple(f"tensor {at} alone {form}" for at in _ALONE for form in _BROADCAST_FORMS)
-_OF_SOME = (*_EMPTIED, *_BROADCAST, *_KEYLESS, NO_ELEMENTS)
+_OF_PRECISION = "model in "
+"""What the name of a call begins with whose model has another precision."""
+_ONE_KIND = "Do tensors that callers pass always have the same dtype? With one in {kind}, {{}}"
+_EMPTY = "Do batches always have elements? With an empty one, {}"
 _UNUSUAL = {
     "integer inputs": "Are these inputs always floats? With integers, {}",
     "computed inputs": "Has no other module computed these inputs? With inputs that have a gradient to pass on, {}",
@@ -105,6 +109,14 @@ _UNUSUAL = {
     **dict.fromkeys(_EMPTIED, "Does each tensor that callers pass have elements? With an empty one, {}"),
     **dict.fromkeys(_BROADCAST, "Do callers never pass a tensor that is broadcast beside others? With one, {}"),
     **dict.fromkeys(_KEYLESS, "Do dictionaries that callers pass always have the same keys? Without one, {}"),
+    **{f"tensor {at} alone in float64": _ONE_KIND.format(kind="float64") for at in _ALONE},
+    **{f"tensor {at} alone as integers": _ONE_KIND.format(kind="integers") for at in _ALONE},
+    **{f"tensor {at} alone as booleans": _ONE_KIND.format(kind="booleans") for at in _ALONE},
+    **{f"tensor {at} alone NaN": "Are these inputs always without NaN? With NaN in one, {}" for at in _ALONE},
+    **{f"tensor {at} alone None": "Do callers always pass these tensors? With None for one, {}" for at in _ALONE},
+    # Without the other side of a condition, a difference for an empty batch is one that calls of a loader show.
+    **{f"{name}{ON}": _EMPTY for name in ("empty batch", "empty rows")},
+    BUFFERS_IN_FLOAT64: "Do buffers always have the dtype of the parameters? In float64, {}",
     OTHERS_IN_FLOAT64: "Do tensors that other objects hold always have this dtype? In float64, {}",
     NEEDED: "Are inputs and state never written to between a call and its backward pass? With such a write, {}",
     NO_ELEMENTS: "Do lists and dictionaries that callers pass always have elements? With empty ones, {}",
@@ -124,8 +136,10 @@ INDUCTOR = "inductor_equal"
 """The check that compiling with Inductor works, and that its results are those of eager."""
 PROBE_SECONDS = 120.0
 """Processor time for the odd inputs of one observation; a target that needs more proves nothing."""
+_NOT_COMPILED = "not tried: eager calls differ"
 _REFERENCES = 4
-"""How often a call is made whose values are references: as it is, in float64, and twice with random rounding."""
+"""How often a call is made at most that is compared within rounding: as it is, in float64, and twice with random
+rounding."""
 
 
 def scene_of(session: Session) -> DiagnosisScene:
@@ -392,17 +406,17 @@ class Prover:
         """Observe the calls with and without a change."""
         if change.changes_arithmetic and self._runner.is_program:
             return _failed(ProofCheck("within_rounding", False, "changed arithmetic is only compared for model files"))
-        folder = self._runner.new_folder() if change.changes_arithmetic else ""
-        before, failed = self._watched(change, folder)
+        before, failed = self._watched(change)
         if failed is not None:
             return _failed(failed)
         # Options of torch.compile act on no eager call, and two runs of the unchanged program were equal.
-        is_same = change.keeps_eager and not before.compiles and not self._runner.is_program and not folder
+        values = self._runner.new_folder() if change.changes_arithmetic else ""
+        is_same = change.keeps_eager and not before.compiles and not self._runner.is_program and not values
         if is_same:
             after = before
         else:
             timed = () if change.keeps_eager else tuple(name for name, _ in before.times)
-            request = replace(self._request, probes=before.probes, against=folder, timed=timed)
+            request = replace(self._request, probes=before.probes, values=values, timed=timed)
             after = self._runner.observe(change.trial, request)
         if after.left_out:  # the calls that are missing differ in nothing else
             return _failed(ProofCheck("probes", False, f"the changed target cannot be observed: {after.left_out}"))
@@ -410,17 +424,16 @@ class Prover:
         every = differences(before, after, rounded=change.changes_arithmetic, gradients=keeps_gradients)
         unusual, found = _parted(_accepted(every, before, after))
         compared = kept_checks() if is_same else checks_of(found, len(before.entries))
-        checks = [*compared, *_reach_checks(before, after, change)]
+        checks = [*compared, *_reach_checks(before, change)]
         of_gradients: set[str] = set()
         if found:
             rest = differences(before, after, rounded=change.changes_arithmetic, gradients=False)
             if not _parted(_accepted(rest, before, after))[1]:
                 of_gradients = {each.name for each in checks_of(found, 0) if not each.passed}
-        compiled = "not tried: eager calls differ"
+        compiled = _NOT_COMPILED
         if {each.name for each in checks if not each.passed} <= of_gradients:
-            check = self._compiled_check(change, before, after)
-            compiled = "" if check.passed else check.detail
-            checks.append(check)
+            further, compiled = self._compared_further(change, before, after, values)
+            checks += further
         slowdown = 1.0 if change.keeps_eager else _slowdown(before, after)
         if slowdown is None:
             why = "the times of eager calls could not be measured"
@@ -443,17 +456,43 @@ class Prover:
         questions |= {obligations.COST: cost} if cost else {}
         return _Behavior(_with_hint(checks, of_gradients), closed, slowdown, tuple(questions.items()))
 
-    def _watched(self, change: ChangeToProve, folder: str) -> tuple[Observed, ProofCheck | None]:
+    def _compared_further(
+        self, change: ChangeToProve, before: Observed, after: Observed, values: str
+    ) -> tuple[list[ProofCheck], str]:
+        """Compare values within rounding, where some were saved, then compiled calls; say how the latter differ."""
+        checks = [self._within_rounding(before, after, values)] if values else []
+        if not all(each.passed for each in checks):
+            return checks, _NOT_COMPILED
+        check = self._compiled_check(change, before, after)
+        return [*checks, check], "" if check.passed else check.detail
+
+    def _within_rounding(self, before: Observed, after: Observed, values: str) -> ProofCheck:
+        """Make the unchanged target's calls again, and compare them with the values that the changed one saved."""
+        name = "within_rounding"
+        request = replace(
+            self._request, probes=before.probes, against=values, timed=(), seconds=PROBE_SECONDS * _REFERENCES
+        )
+        again = self._runner.observe(Trial(), request)
+        if again.left_out:
+            return ProofCheck(name, False, again.left_out)
+        if apart := differences(before, again):
+            return ProofCheck(name, False, f"two runs of the unchanged target differ: {apart[0].detail}")
+        if again.rounding:
+            return ProofCheck(name, False, again.rounding[0])
+        # Of each call that both programs return from, or there is a hole that nothing else shows.
+        number = len(_returning(again) & _returning(after))
+        if again.compared != number or not number:
+            return ProofCheck(name, False, f"{again.compared} of {number} calls were compared")
+        return ProofCheck(name, True, f"{number} calls within rounding")
+
+    def _watched(self, change: ChangeToProve) -> tuple[Observed, ProofCheck | None]:
         """Observe the unchanged target with the conditions of a change watched; return what failed, too."""
         before = self._before
         assert before is not None
-        if set(change.conditions) <= set(self._conditions) and not folder:
+        if set(change.conditions) <= set(self._conditions):
             sides = tuple(each for each in before.sides if each.condition in change.conditions)
             return replace(before, sides=sides), None
-        request = replace(self._request, conditions=change.conditions, values=folder)
-        if folder:
-            request = replace(request, seconds=PROBE_SECONDS * _REFERENCES)
-        watched = self._runner.observe(Trial(), request)
+        watched = self._runner.observe(Trial(), replace(self._request, conditions=change.conditions))
         if watched.left_out:
             return watched, ProofCheck("probes", False, watched.left_out)
         common = {each.name for each in watched.entries} & {each.name for each in before.entries}
@@ -551,8 +590,8 @@ def _compiled_differences(eager: Observed, compiled: Observed) -> list[CallDiffe
     return [each for each in found if (each.entry, each.call) not in both or each.kind in ("state", "inputs")]
 
 
-def _reach_checks(before: Observed, after: Observed, change: ChangeToProve) -> Iterable[ProofCheck]:
-    """Yield the checks that the calls ran what changes, ended, and can be compared."""
+def _reach_checks(before: Observed, change: ChangeToProve) -> Iterable[ProofCheck]:
+    """Yield the checks that the calls ran what changes, and ended."""
     if change.conditions or change.changes_arithmetic:
         sides = sides_check(before.sides, None)
         if sides is not None:
@@ -562,10 +601,6 @@ def _reach_checks(before: Observed, after: Observed, change: ChangeToProve) -> I
     ended = ended_check(replace(before, entries=finite), before.sides, keeps_eager=change.keeps_eager)
     if ended is not None:
         yield ended
-    if change.changes_arithmetic:
-        wrong = after.rounding or (() if after.compared else ("nothing was compared",))
-        detail = wrong[0] if wrong else f"{after.compared} calls within rounding, by a float64 reference"
-        yield ProofCheck("within_rounding", not wrong, detail)
 
 
 def _failed(check: ProofCheck) -> _Behavior:
@@ -587,9 +622,16 @@ def _words_of(inputs: str) -> str:
 def _inputs_named(entry: str) -> str:
     """Return the name of the inputs of a probe, whichever random numbers it draws, or values beside an empty tensor."""
     probe = entry.rpartition(", ")[2]
-    what, _, other = probe.partition(ON)
-    is_named = what in (*_OF_SOME, OTHERS_IN_FLOAT64, NEEDED) or what.startswith(ATTRIBUTE)
-    return what if is_named or other.startswith(REDRAWN) else probe
+    what, beside, other = probe.partition(ON)
+    if other.startswith(REDRAWN):
+        return what
+    if f"{what}{beside}" in _UNUSUAL:
+        return f"{what}{beside}"
+    if what in _UNUSUAL or what.startswith(ATTRIBUTE):
+        return what
+    if what.startswith(_OF_PRECISION) and (other in _UNUSUAL or other.startswith(ATTRIBUTE)):
+        return other
+    return probe
 
 
 def _parted(found: Iterable[CallDifference]) -> tuple[list[CallDifference], list[CallDifference]]:
@@ -627,6 +669,10 @@ def _accepted(found: Iterable[CallDifference], before: Observed, after: Observed
             and _inputs_of(each).startswith((ATTRIBUTE, OTHERS_IN_FLOAT64))
         )
     ]
+
+
+def _returning(observed: Observed) -> set[tuple[str, int]]:
+    return {(each.name, each.call) for each in observed.entries if not each.raised and not each.unended}
 
 
 def _raising(observed: Observed) -> set[tuple[str, int]]:

@@ -37,5 +37,5 @@ def test_what_ended_once_has_time_for_references_in_a_later_run() -> None:
     """Those are made within the same call: a call that ended just in time was refused for them."""
     first = limit_of(ProofRequest("observed.json"), slowest=1.0)
     again = limit_of(ProofRequest("observed.json", probes=("x",)), slowest=1.0)
-    with_references = limit_of(ProofRequest("observed.json", values="values"), slowest=1.0)
+    with_references = limit_of(ProofRequest("observed.json", against="values"), slowest=1.0)
     assert first < again < with_references

@@ -80,6 +80,13 @@ def test_a_replaced_branch_must_be_taken_both_ways():
     assert found == [(3, "x.sum() > 0"), (4, "")]
 
 
+def test_what_decides_whether_the_rest_of_a_condition_is_evaluated_is_a_part():
+    before = "def f(x):\n    if a and b and c:\n        x = x + 1\n    return x\n"
+    found = conditions_of("f.py", before, "def f(x):\n    x = torch.where(a & b & c, x + 1, x)\n    return x\n")
+    assert [each.expression for each in found if each.is_part] == ["a", "a and b"]
+    assert [each.expression for each in found if not each.is_part] == ["a and b and c", ""]
+
+
 def test_an_insertion_has_nothing_to_reach():
     assert conditions_of("f.py", SOURCE, f"import torch\n{SOURCE}") == ()
 

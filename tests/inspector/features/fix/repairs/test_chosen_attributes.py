@@ -52,6 +52,16 @@ def test_what_a_caller_chooses(value: str, line: str, found: tuple[str, ...]):
     assert chosen_attributes(ast.parse(TEXT.format(value, line)), (10,)) == found
 
 
+@pytest.mark.parametrize(
+    "statement",
+    ["self.rate: float = rate", "self.pad, self.rate = 1, rate", "[self.rate, (self.pad, _)] = rate, (1, 2)"],
+)
+def test_an_attribute_that_a_statement_assigns_beside_others_or_with_a_type(statement: str):
+    tree = ast.parse(TEXT.replace("self.rate = {}", statement).replace("{}", "h = h * self.rate"))
+    assert chosen_attributes(tree, (10,)) == ("rate",)
+    assert parameters_behind(tree, ("rate", "pad")) == {"rate": PassedParameter(False, True)}
+
+
 def test_what_a_method_passes_to_a_function():
     tree = ast.parse(TEXT.format("rate", "h = scaled(h, self.rate)"))
     assert chosen_attributes(tree, (2,)) == ("rate",)

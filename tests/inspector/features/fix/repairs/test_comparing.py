@@ -101,6 +101,7 @@ def test_both_sides(sides: Sides, passed: bool, words: str):
 
 def test_without_conditions_there_is_no_check_of_sides():
     assert sides_check([], None) is None
+    assert sides_check([Sides(Condition("/a.py", 3, "x > 0", is_part=True), ("base",))], None) is None
 
 
 ENDLESS = Entry("base, infinity", unended=5.0)
