@@ -423,19 +423,11 @@ def own_expressions(statement: ast.stmt) -> Iterator[ast.AST]:
         waiting += [each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.stmt)]
 
 
-CROWDED = {
-    "ctrace.inspector.features.fix.child.observation",
-    "ctrace.inspector.features.fix.repairs.monkeypatch",
-}
-"""Modules with statements that are still to be taken apart; none may be added."""
-
-
 def test_a_statement_has_one_conditional_expression():
     """Facts that are there or not are found in statements, and then put into a record or a sentence."""
     sources = {module: path.read_text(encoding="utf-8") for module, path in modules().items()}
     bad = {module: lines for module, source in sources.items() if (lines := crowded_statements(source))}
-    assert {module: lines for module, lines in bad.items() if module not in CROWDED} == {}
-    assert bad.keys() >= CROWDED, "a module is done: leave it out of CROWDED"
+    assert bad == {}
 
 
 @pytest.mark.parametrize(

@@ -44,13 +44,16 @@ def observe_model(loaded: Loaded, request: ProofRequest, *, train: bool) -> None
     observer = ModelObserver(loaded, request, train=train)
     with _without_guard_times():
         entries = [each.entry for each in observer.observe()]
-    rounding = observer.rounding
+    unexplained: tuple[Any, ...] = ()
+    compared = 0
+    if (rounding := observer.rounding) is not None:
+        unexplained, compared = tuple(rounding.unexplained), rounding.compared
     found = Observed(
         tuple(entries),
         observer.watch.result(),
         observer.probed,
-        rounding=() if rounding is None else tuple(rounding.unexplained),
-        compared=0 if rounding is None else rounding.compared,
+        rounding=unexplained,
+        compared=compared,
         left_out=observer.left_out,
         uncopied=observer.uncopied,
         times=observer.times,
