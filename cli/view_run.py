@@ -37,7 +37,7 @@ class Request(Struct, frozen=True):
     args: tuple[str, ...] = ()
     timeout: float | None = None
     options: dict[str, Any] = field(default_factory=dict)
-    """Fields of `inspector.runs.request.Options`, which is imported only before a capture."""
+    """Fields of `Options` in `inspector/runs/capture_request.py`, which is imported only before a capture."""
     name: str | None = None
     """The name for the new run."""
     rank: int | None = None

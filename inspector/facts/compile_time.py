@@ -114,7 +114,7 @@ class EarlierKey(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Metrics(Struct, frozen=True):
-    """Torch's metrics of one compilation; `findings/compile_metrics.py` returns them by name."""
+    """Torch's metrics of one compilation; `findings/compile_time_fold.py` returns them by name."""
 
     graph: str
     is_backward: bool

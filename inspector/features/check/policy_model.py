@@ -121,7 +121,7 @@ class CheckPolicy(Struct, frozen=True):
     timeout: float = 600.0
     """Seconds for one job."""
     inductor_guards: bool = True
-    """Whether graphs with symbolic sizes are lowered to record Inductor's guards; see `request.Options`."""
+    """Whether graphs with symbolic sizes are lowered to record Inductor's guards; see `Options`."""
     accuracy: bool = False
     """Whether the kernels of each model are built, and compared with eager and float64."""
     memory: bool = False
