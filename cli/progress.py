@@ -1,6 +1,7 @@
-"""Status lines of a capture and of a check.
+"""Status lines of a capture (`progress`), of a check (`many`) and of reading a log, and what the model prints
+meanwhile.
 
-Show what a model prints apart from ctrace's own lines: marked, repetitions folded, each warning of torch once.
+That stands apart from ctrace's own lines: marked, repetitions folded, each warning of torch once (`ProgramOutput`).
 """
 
 import os

@@ -1,10 +1,9 @@
-"""Check that options fit together and fit the target, before a process starts.
+"""Parse and check the options of a capture, before a process starts.
 
-Parse inputs: `float32[8,128]`, `mask=bool[8,n]`, `0.5`; and `--vary 0=1,2,3` or `--vary dtype=float64`.
-
-The capture creates the values.
-
-Parse `--assume "model.py:31:12=True,False"`: what a value is that does not exist under `--fake`.
+Parsed are inputs, such as `float32[8,128]`, `mask=bool[8,n]` and `0.5`, whose values the capture creates;
+`--vary 0=1,2,3` and `--vary dtype=float64`; and `--assume "model.py:31:12=True,False"`, which says what a value is that
+does not exist under `--fake`. `check_options` refuses options that do not fit together, `check_target` those that do
+not fit the target.
 """
 
 import ast

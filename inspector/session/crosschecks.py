@@ -4,10 +4,9 @@ Reports show the entries of torch's structured trace. This module compares them 
 (`torch._dynamo.utils.counters`, 2.11 and 2.13), with the metrics of each compilation, and with Dynamo's resume
 functions, each of which resumes from a break.
 
-Check that the failed guards that ctrace found include the guard that torch names first.
-
-Torch's reasons come from `get_guard_fail_reason_helper` (_dynamo/guards.py, 2.11 to 2.13), which stops at the first
-failed guard of an entry and writes `L['x']` as `x`.
+The failed guards that ctrace found are to include the guard that torch names first (`unexplained`). Torch's reasons
+come from `get_guard_fail_reason_helper` (_dynamo/guards.py, 2.11 to 2.13), which stops at the first failed guard of an
+entry and writes `L['x']` as `x`.
 """
 
 import ast
