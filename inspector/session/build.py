@@ -42,7 +42,9 @@ from ctrace.inspector.facts.session import (
 from ctrace.inspector.facts.stored import Stored
 from ctrace.inspector.findings.autotuning_fold import tuned_kernels_of, tuned_of
 from ctrace.inspector.findings.breaks.break_fold import breaks_of, reports_of
-from ctrace.inspector.findings.breaks.costs import functions_of, skips_of, total, with_costs, with_coverage
+from ctrace.inspector.findings.breaks.costs import with_costs
+from ctrace.inspector.findings.breaks.coverage import functions_of, total, with_coverage
+from ctrace.inspector.findings.breaks.skip_fold import skips_of
 from ctrace.inspector.findings.compile_time_fold import compile_time_of, miscounted_lookups
 from ctrace.inspector.findings.cuda_graph_fold import cuda_graphs_of
 from ctrace.inspector.findings.functions import Codes, place_of
