@@ -410,9 +410,9 @@ def captured(
     from ctrace.cli.console import say_left, say_unsaved
     from ctrace.cli.progress import progress
     from ctrace.inspector.features.doors import doors
-    from ctrace.inspector.runs.capture import capture
     from ctrace.inspector.runs.child import ChildProcess
     from ctrace.inspector.runs.options import check_options
+    from ctrace.inspector.runs.run_capture import capture
     from ctrace.inspector.runs.target import ProgramTarget
 
     check_options(resolved, options)

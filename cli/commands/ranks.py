@@ -199,10 +199,10 @@ def job_before_it_runs(request: Request, named: str | None, *, is_all: bool) -> 
     from ctrace.cli.view_run import target_names
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.features.compare.world_job import RankRun, named_ranks, world_job
-    from ctrace.inspector.runs.capture import capture
     from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.child import ChildProcess
     from ctrace.inspector.runs.options import check_options
+    from ctrace.inspector.runs.run_capture import capture
     from ctrace.inspector.runs.store import Store
     from ctrace.inspector.runs.target import ProgramTarget, resolve
 

@@ -41,10 +41,10 @@ def run(
     from ctrace.cli.console import check_output, say_left, say_unsaved
     from ctrace.cli.show import Format, exit_code, show, shown_format
     from ctrace.cli.view_run import Request, refuse_name
-    from ctrace.inspector.runs.capture import capture
     from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.child import ChildProcess
     from ctrace.inspector.runs.options import check_options
+    from ctrace.inspector.runs.run_capture import capture
     from ctrace.inspector.runs.store import Store
 
     form = shown_format(json=json, markdown=markdown)

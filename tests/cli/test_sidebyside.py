@@ -66,7 +66,7 @@ def captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any,
         return replace(EMITTED, gpu=gpu)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ctrace.inspector.runs.capture.capture", capture)
+    monkeypatch.setattr("ctrace.inspector.runs.run_capture.capture", capture)
     return seen
 
 
@@ -181,7 +181,7 @@ def test_nothing_to_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
         raise SetupError("no torch", "install it")
 
     made(tmp_path, None)
-    monkeypatch.setattr("ctrace.inspector.runs.capture.capture", missing)
+    monkeypatch.setattr("ctrace.inspector.runs.run_capture.capture", missing)
     with pytest.raises(SetupError):
         sessions_for(request("model.py", "a100,h100"), names("a100", "h100"))
     assert captures == []

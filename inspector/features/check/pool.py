@@ -19,11 +19,11 @@ from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.features.check.gate_model import SEED, CheckJob, FinishedJob, SeenJob
 from ctrace.inspector.features.check.trust import seen
 from ctrace.inspector.processes import machine
-from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.capture_request import CORES
 from ctrace.inspector.runs.child import ChildProcess, OutputTail, cannot_start
 from ctrace.inspector.runs.fork_client import ForkServer
 from ctrace.inspector.runs.options import check_options
+from ctrace.inspector.runs.run_capture import capture
 from ctrace.inspector.runs.saving import Adds
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import Resolved, resolve
@@ -77,7 +77,7 @@ _ENDING_SECONDS = 2.0
 
 
 class Captures(Protocol):
-    """Runs one job; see `runs.capture`."""
+    """Runs one job; see `capture` in `runs/run_capture.py`."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> "Session":
         """Run a target and return its Session."""
@@ -102,7 +102,7 @@ def run_jobs(
     """Run jobs and yield each when it ends: at most `at_a_time` in parallel, by default the number of cores.
 
     By estimate, parallel jobs must fit into `memory` bytes, by default most of the free memory; one job always runs.
-    `after` returns what is to be found out after a job's run (see `then` in `runs.capture`), in the thread of the job.
+    `after` returns what is to be found out after a job's run (see `then` of `capture`), in the thread of the job.
     `observe` runs in the consumer's thread. If the consumer stops or is interrupted, all jobs are killed.
 
     With `forks`, jobs that only capture graphs are forks of one process that has imported torch; the others, and all of
