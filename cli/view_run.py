@@ -343,7 +343,7 @@ def _read_log(log: Path, parts: tuple[Path, ...], store: "Store") -> "Session":
     from ctrace.cli.incoming import session_of_parts
     from ctrace.cli.progress import reading_log
     from ctrace.inspector.runs.load import load_log
-    from ctrace.inspector.session.index import FOLDER
+    from ctrace.inspector.session.session_cache import FOLDER
 
     if parts:
         return session_of_parts(parts)

@@ -140,7 +140,7 @@ class LeftOut(Struct, frozen=True):
 
 
 class GuardText(HasText, Struct, frozen=True):
-    """The guards of one compilation as torch prints them; `findings/printed_tree.py` parses the text on demand."""
+    """The guards of one compilation as torch prints them; `findings/guard_tree.py` parses the text on demand."""
 
     body: Text
     """The guards; a large log keeps them until they are needed."""

@@ -19,8 +19,8 @@ from ctrace.inspector.facts.guard_facts import EntryHeld
 from ctrace.inspector.findings.breaks.break_fold import CONSEQUENCE, Report
 from ctrace.inspector.findings.functions import place_of
 from ctrace.inspector.findings.graphs.checked_passes import miscounted
+from ctrace.inspector.findings.guard_tree import EXPECTED_TENSOR, PARAMETER_HINT, TENSOR
 from ctrace.inspector.findings.kernels.kernel_fold import miscounted_kernels
-from ctrace.inspector.findings.printed_tree import EXPECTED_TENSOR, PARAMETER_HINT, TENSOR
 from ctrace.inspector.knowledge.counting import count
 from ctrace.inspector.log.raw import Raw
 

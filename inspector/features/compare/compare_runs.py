@@ -71,8 +71,8 @@ from ctrace.inspector.features.compare.graph_changes import (
 )
 from ctrace.inspector.findings.compile_time_view import components_of, differences
 from ctrace.inspector.findings.graphs.parse import pieces
+from ctrace.inspector.findings.guard_tree import parse
 from ctrace.inspector.findings.guard_view import about
-from ctrace.inspector.findings.printed_tree import parse
 from ctrace.inspector.findings.site_matching import paired
 from ctrace.inspector.knowledge.counting import memory
 from ctrace.inspector.session.summary import first_lines

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Cause, CauseKind, Frame, Owner
 from ctrace.inspector.facts.guard_facts import UnmetGuard
-from ctrace.inspector.findings.printed_tree import (
+from ctrace.inspector.findings.guard_tree import (
     EXPECTED_TENSOR,
     PARAMETER_HINT,
     TENSOR,

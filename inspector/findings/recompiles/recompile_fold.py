@@ -22,7 +22,7 @@ from ctrace.inspector.facts.guard_facts import EntryHeld, GuardsFailed, UnmetGua
 from ctrace.inspector.facts.shape_facts import ConditionKind
 from ctrace.inspector.facts.stored import text_of
 from ctrace.inspector.findings.functions import FunctionPlace, place_of
-from ctrace.inspector.findings.printed_tree import TENSOR, check_order, completed, read_comment, sources_of, tensor_of
+from ctrace.inspector.findings.guard_tree import TENSOR, check_order, completed, read_comment, sources_of, tensor_of
 from ctrace.inspector.findings.recompiles.recompile_causes import (
     OBJECTS,
     caller_of,
