@@ -1,7 +1,8 @@
 """Keep the Session of a large log in ctrace's own folder, so that the next view of the log starts at once.
 
-The file is called the index of the log. It counts only for the same log (its path, size, time, and the content of its head and tail), read by the same
-ctrace, while the sources that the log names are the same. Whatever else is there is ignored and written again.
+The file is called the index of the log. It counts only for the same log (its path, size, time, and the content of its
+head and tail), read by the same ctrace, while the sources that the log names are the same. Whatever else is there is
+ignored and written again.
 """
 
 import hashlib

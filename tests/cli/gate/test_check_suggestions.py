@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ctrace.cli.gate.checking import with_suggestions
+from ctrace.cli.gate.check_suggestions import with_suggestions
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind, SuggestedRepair, Symptom
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.sites import Site
