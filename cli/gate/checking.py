@@ -34,7 +34,7 @@ from ctrace.inspector.features.check.policy_starter import starter, workflow_pat
 from ctrace.inspector.features.check.pool import GUESS, run_jobs
 from ctrace.inspector.features.check.ratchet import updated
 from ctrace.inspector.features.check.reuse import Reuse, reuse_note
-from ctrace.inspector.features.check.trust import seen
+from ctrace.inspector.features.check.trust import reduced
 from ctrace.inspector.features.check.yaml_nodes import named
 from ctrace.inspector.features.doors import require
 from ctrace.inspector.files.disk_errors import reason
@@ -292,7 +292,7 @@ class _Check:
                 forks=self._request.forks,
             ):
                 left.append(ran)
-                one = seen(ran, self._root)
+                one = reduced(ran, self._root)
                 if not (ran.job.accuracy or ran.job.memory):
                     reuse.keep(ran, one)
                 yield one
@@ -338,7 +338,7 @@ class _Check:
         from ctrace.inspector.runs.trial_runner import with_trials
 
         judge = Judge(self._policy, lock, datetime.now(UTC).date(), {})
-        found = judge.checked(seen(FinishedJob(job, session), self._root)).findings
+        found = judge.checked(reduced(FinishedJob(job, session), self._root)).findings
         if not any(each.site is not None for each in found):
             return session
         return with_trials(session, add, resolved, job.options, is_wanted=lambda: child.is_wanted, timeout=job.timeout)

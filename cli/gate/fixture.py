@@ -168,9 +168,9 @@ def _limits(
 
 
 def _seen(ran: FinishedJob, root: Path) -> SeenJob:
-    from ctrace.inspector.features.check.trust import seen
+    from ctrace.inspector.features.check.trust import reduced
 
-    return seen(ran, root)
+    return reduced(ran, root)
 
 
 def _for_pytest(finding: GateFinding) -> GateFinding:

@@ -22,7 +22,7 @@ from ctrace.inspector.features.check.policy_model import (
     expanded,
     named_by,
 )
-from ctrace.inspector.features.check.trust import seen
+from ctrace.inspector.features.check.trust import reduced
 from ctrace.inspector.log.files import one_file, rank_of, rotation_note
 from ctrace.inspector.log.folders import LogFile, absolute, logs_in
 from ctrace.inspector.processes.engines import Engine, results_of
@@ -188,9 +188,9 @@ def labels(ranks: Iterable[int | None]) -> list[str]:
 def _read(job: CheckJob, log: LogFile, root: Path) -> SeenJob:
     try:
         with one_file(log.path, log.parts) as path:
-            found = seen(FinishedJob(job, load_log(path)), root)
+            found = reduced(FinishedJob(job, load_log(path)), root)
     except RunError as error:
-        return seen(FinishedJob(job, error=error), root)
+        return reduced(FinishedJob(job, error=error), root)
     if found.state is None or not log.parts:
         return found
     return replace(found, state=replace(found.state, notes=(*found.state.notes, rotation_note(log.parts))))

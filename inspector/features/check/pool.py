@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.features.check.gate_model import SEED, CheckJob, FinishedJob, SeenJob
-from ctrace.inspector.features.check.trust import seen
+from ctrace.inspector.features.check.trust import reduced
 from ctrace.inspector.processes import machine
 from ctrace.inspector.runs.capture_request import CORES
 from ctrace.inspector.runs.child import ChildProcess, OutputTail, cannot_start
@@ -36,7 +36,7 @@ GUESS = 1 << 30
 """The estimate, in bytes, until one job has finished; a process with torch and a small model needs half of it."""
 
 
-class Room:
+class MemoryBudget:
     """Decides which job fits into a memory budget, in bytes; estimates each job's memory from finished jobs."""
 
     def __init__(self, budget: int) -> None:
@@ -111,7 +111,7 @@ def run_jobs(
     waiting = deque(jobs)
     cores = machine.cores()
     most = min(at_a_time or cores, max(len(waiting), 1))
-    room = Room(int(machine.memory() * _SHARE) if memory is None else memory)
+    room = MemoryBudget(int(machine.memory() * _SHARE) if memory is None else memory)
     roomy = store.keeping(store.keep + len(waiting))  # a check must not prune its own runs
     share = cores // most
     environment = _threads(share, cores)
@@ -300,4 +300,4 @@ def run_here(job: CheckJob, at: Surroundings) -> Remote:
     os.chdir(at.folder)
     os.environ.update(at.variables)
     (ran,) = run_jobs([job], store=Store(at.runs, at.keep), at_a_time=1, owned=at.owned, forks=False)
-    return Remote(seen(ran, at.root), ran.left)
+    return Remote(reduced(ran, at.root), ran.left)
