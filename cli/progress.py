@@ -29,7 +29,7 @@ from ctrace.reports.format import one_line
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from ctrace.inspector.features.check.gate_model import CheckJob
+    from ctrace.inspector.features.check.check_model import CheckJob
 
 
 _ASKING_SECONDS = 0.2

@@ -13,7 +13,7 @@ from ctrace.cli.command_options import words_of
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.diagnosis import SuggestedRepair
 from ctrace.inspector.facts.sites import Site, SiteKey
-from ctrace.inspector.features.check.gate_model import (
+from ctrace.inspector.features.check.check_model import (
     SEED,
     CheckedJob,
     CheckJob,

@@ -16,15 +16,15 @@ from ctrace.cli.console import say, say_left, say_unsaved
 from ctrace.cli.gate.check_request import CheckRequest, policy_of
 from ctrace.cli.gate.check_suggestions import suggested
 from ctrace.inspector.errors import CtraceError, LockError, PolicyError, TargetError
-from ctrace.inspector.features.check.gate_model import (
+from ctrace.inspector.features.check.check_model import (
     CheckJob,
     CheckOutcome,
     FinishedJob,
     Lock,
     SeenJob,
 )
-from ctrace.inspector.features.check.gate_outcome import Judge, judged
 from ctrace.inspector.features.check.jobs import Jobs, jobs_of, traced
+from ctrace.inspector.features.check.judging import Judge, judged
 from ctrace.inspector.features.check.lock_file import NAME as LOCK
 from ctrace.inspector.features.check.lock_file import load_lock, write_lock, writing_lock
 from ctrace.inspector.features.check.policy_file import NAMES as POLICIES

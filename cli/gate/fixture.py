@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec.structs import replace
 
-from ctrace.inspector.features.check.gate_model import (
+from ctrace.inspector.features.check.check_model import (
     CheckJob,
     CheckOutcome,
     FindingKind,
@@ -136,7 +136,7 @@ class Checks:
 
     def _outcome(self, seen: SeenJob, *, is_by_lock: bool) -> CheckOutcome:
         """Judge a check; with `--ctrace-update`, record its result instead, if the result can be trusted."""
-        from ctrace.inspector.features.check.gate_outcome import judged
+        from ctrace.inspector.features.check.judging import judged
         from ctrace.inspector.features.check.ratchet import updated
 
         today = datetime.now(UTC).date()

@@ -10,7 +10,7 @@ from ctrace.inspector.facts.cuda_graphs import CudaGraphStatus
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
 from ctrace.inspector.facts.target_facts import NOT_REAL
-from ctrace.inspector.features.check.gate_model import CheckedState, JobKey
+from ctrace.inspector.features.check.check_model import CheckedState, JobKey
 from ctrace.inspector.features.check.policy_model import BREAKS_OF, Count
 from ctrace.inspector.findings.missed_fusions import not_fused
 from ctrace.inspector.grouping import grouped

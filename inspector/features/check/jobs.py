@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError, PolicyError, RunError, TargetError, did_you_mean
-from ctrace.inspector.features.check.gate_model import TRACE, CheckJob, FinishedJob, JobKey, SeenJob
+from ctrace.inspector.features.check.check_model import TRACE, CheckJob, FinishedJob, JobKey, SeenJob
 from ctrace.inspector.features.check.policy_model import (
     CPU,
     CheckPolicy,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.features.check.gate_model import SEED, CheckJob, FinishedJob, SeenJob
+from ctrace.inspector.features.check.check_model import SEED, CheckJob, FinishedJob, SeenJob
 from ctrace.inspector.features.check.trust import reduced
 from ctrace.inspector.processes import machine
 from ctrace.inspector.runs.capture_request import CORES

@@ -9,8 +9,8 @@ from pathlib import Path
 from ctrace.inspector.facts.accuracy_facts import Accuracy
 from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
 from ctrace.inspector.facts.session import Failure, FailurePhase, Scenario, Session
+from ctrace.inspector.features.check.check_model import CheckedJob, FindingKind, FinishedJob, GateFinding, SeenJob
 from ctrace.inspector.features.check.check_state import minor_of, state_of
-from ctrace.inspector.features.check.gate_model import CheckedJob, FindingKind, FinishedJob, GateFinding, SeenJob
 
 _PHASES = {
     FailurePhase.TARGET: FindingKind.WRONG,

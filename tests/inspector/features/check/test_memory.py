@@ -1,6 +1,6 @@
 """Choose the next job that fits into memory."""
 
-from ctrace.inspector.features.check.gate_model import CheckJob, JobKey
+from ctrace.inspector.features.check.check_model import CheckJob, JobKey
 from ctrace.inspector.features.check.pool import MemoryBudget
 from ctrace.inspector.runs.capture_request import Options
 

@@ -13,7 +13,7 @@ from ctrace.inspector.facts.session import (
     Scenario,
     Session,
 )
-from ctrace.inspector.features.check.gate_model import EXITS, CheckJob, FinishedJob, JobKey
+from ctrace.inspector.features.check.check_model import EXITS, CheckJob, FinishedJob, JobKey
 from ctrace.inspector.features.check.trust import reduced, untrusted
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.session.build import build

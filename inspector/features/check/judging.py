@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
-from ctrace.inspector.features.check.check_state import OF_SITES, are_compared, count_of
-from ctrace.inspector.features.check.gate_model import (
+from ctrace.inspector.features.check.check_model import (
     Baseline,
     CheckedJob,
     CheckedState,
@@ -25,6 +24,7 @@ from ctrace.inspector.features.check.gate_model import (
     Lock,
     SeenJob,
 )
+from ctrace.inspector.features.check.check_state import OF_SITES, are_compared, count_of
 from ctrace.inspector.features.check.policy_model import (
     CPU,
     STRICT,
