@@ -1,6 +1,5 @@
-"""Where compile time goes, what caches returned, and whether compiled is faster than eager.
-
-Events about caches of compiled code, and about the speed of what was compiled.
+"""Where compile time goes, what caches returned, and whether compiled is faster than eager: as a Session has it, and as
+events of the log.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,7 @@
-"""Guards: the checks that decide whether compiled code is valid for a call. Plain frozen records.
+"""Guards: the checks that decide whether compiled code is valid for a call.
 
-Events about guards: torch's guard trees and recompile reasons, and our record of the guards that calls failed.
+First as a Session has them; then the events of the log: torch's guard trees and recompile reasons, and ctrace's record
+of the guards that calls failed.
 """
 
 from collections.abc import Iterator

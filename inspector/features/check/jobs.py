@@ -1,6 +1,7 @@
-"""Expand a policy to the captures of a check: one for each model, scenario and target.
+"""The jobs of a check: the captures that a policy asks for, or logs that were written elsewhere.
 
-Turn logs that TORCH_TRACE wrote elsewhere into jobs of a check, one job per rank or process.
+`jobs_of` expands a policy to one capture for each model, scenario and target. `traced` turns logs of TORCH_TRACE into
+jobs, one for each rank or process.
 """
 
 import os

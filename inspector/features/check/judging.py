@@ -1,6 +1,7 @@
-"""Judge all jobs of a check, and report what no single job shows.
+"""Judge all jobs of a check (`judged`): compare each with the lock and the policy, and report every problem in one
+line.
 
-Compare the results of jobs with the lock and the policy, and report every problem in one line each.
+`Judge` judges single jobs, `judged` also what no single job shows.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

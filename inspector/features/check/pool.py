@@ -1,6 +1,5 @@
-"""Run the jobs of a check in parallel as far as memory allows, each in a child process that may crash alone.
-
-Run a job of a check on a worker of a Ray cluster, as the command that started the check would.
+"""Run the jobs of a check: in parallel as far as memory allows, each in a child process that may crash alone
+(`run_jobs`); or on a worker of a Ray cluster, as the command that started the check would (`run_here`).
 """
 
 import os

@@ -1,6 +1,6 @@
-"""Update the lock after a check: to today's state, or only with improvements.
+"""Update the lock after a check: to today's state, or only with improvements (`updated`).
 
-Collect the results of checks in tests, also from other processes, and write the lock once.
+`LockOfTests` collects the results of checks in tests, also from other processes, and writes the lock once.
 """
 
 import json
