@@ -1,6 +1,6 @@
-"""Query the guards of a run: what they check, which line created them, and what they cost.
+"""Query the guards of a run: what they check, which line created them, and what they cost (`guards_document`).
 
-Parse a tensor's guard, and describe its strides.
+`tensor_guards` parses a tensor's guard, and describes its strides.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Group recompilations by cause (`groups`), with the cause's values, and predict whether they will stop (`prospect`)."""
+"""Group recompilations by cause (`groups`), with its values, and predict whether they will stop (`prospect`)."""
 
 import re
 from collections.abc import Mapping, Sequence
