@@ -199,7 +199,7 @@ def check_options(resolved: Resolved, options: Options) -> None:
     Raises:
         TargetError: an option does not fit or cannot be parsed.
     """
-    if options.target is not None:
+    if options.gpu is not None:
         check_target(build=options.build, backend=options.backend)
     if options.fast:
         _check_fast(options)
@@ -211,7 +211,7 @@ def check_options(resolved: Resolved, options: Options) -> None:
         build=options.build,
         guard_cost=options.guard_cost,
         guard_parts=options.guard_parts,
-        target=options.target,
+        gpu=options.gpu,
         trace_only=options.trace_only,
         inductor_guards=options.inductor_guards,
         fast=options.fast,
@@ -237,7 +237,7 @@ def _check_fast(options: Options) -> None:
     Raises:
         TargetError: another option needs a backend.
     """
-    others = {"--target": options.target is not None, "--build": options.build, "--backend": options.backend}
+    others = {"--target": options.gpu is not None, "--build": options.build, "--backend": options.backend}
     conflict = next((name for name, is_set in others.items() if is_set), None)
     if conflict is not None:
         raise TargetError(

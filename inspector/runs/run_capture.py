@@ -121,11 +121,11 @@ def capture(
 
 
 def _gpu(options: Options, settings: Settings) -> TargetGpu | None:
-    if options.target is None:
+    if options.gpu is None:
         return None
     from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 
-    gpu = gpu_named(options.target, settings.gpus)
+    gpu = gpu_named(options.gpu, settings.gpus)
     check_triton()
     return gpu
 

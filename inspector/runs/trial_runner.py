@@ -45,7 +45,7 @@ def _can_be_tried(resolved: Resolved, options: Options) -> bool:
 
     A program may write files or train for hours, and trials do not cover code for another GPU.
     """
-    is_plain = options.target is None and not options.fullgraph and not options.fast
+    is_plain = options.gpu is None and not options.fullgraph and not options.fast
     return isinstance(resolved, ModelTarget) and is_plain
 
 

@@ -48,7 +48,7 @@ def _captured(folder: Path, text: str) -> Session:
     file = folder / "net.py"
     file.write_text(text)
     (ran,) = run_jobs(
-        [CheckJob(JobKey("net.py"), str(file), Options(target="h100"), timeout=400)], store=Store(folder / "r")
+        [CheckJob(JobKey("net.py"), str(file), Options(gpu="h100"), timeout=400)], store=Store(folder / "r")
     )
     assert ran.session is not None, ran.error
     return ran.session

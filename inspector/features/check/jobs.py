@@ -131,7 +131,7 @@ def _needed_options(options: Options, target: str, limits: Limits, policy: Check
     needs_code = gpu is not None or not _OF_CODE.isdisjoint(limits.most)
     trace_only = not needs_code and not options.build and is_inductor(options.backend)
     inductor_guards = policy.inductor_guards or not trace_only
-    return replace(options, target=gpu, trace_only=trace_only, inductor_guards=inductor_guards)
+    return replace(options, gpu=gpu, trace_only=trace_only, inductor_guards=inductor_guards)
 
 
 _PARALLEL_BYTES = 32 << 20

@@ -80,7 +80,7 @@ class RepairSearch(Struct, frozen=True):
         session = self.session
         total = session.time.total if session is not None else None
         limit = max(_LEAST_LIMIT, _TIMES_AS_LONG * (total or 0.0))
-        options = replace(self.options, target=None, build=False)
+        options = replace(self.options, gpu=None, build=False)
         path = str(resolved.path.resolve()) if resolved.path is not None else None
         seed = session.environment.seed if session is not None else self.seed
         with Runner(resolved, options, limit, self.budget, seed=seed) as runner:
