@@ -42,7 +42,10 @@ def checkout_of(folder: Path) -> Checkout:
 
 
 def _checked_out(own: Path) -> Checkout:
-    common = own / _text(own / "commondir") if (own / "commondir").is_file() else own
+    if (own / "commondir").is_file():
+        common = own / _text(own / "commondir")
+    else:
+        common = own
     head = _text(own / "HEAD")
     if not head.startswith("ref: "):
         commit = _commit(head)

@@ -164,7 +164,9 @@ def _summarized(session: "Session", checkout: Checkout) -> dict[str, object]:
 
 
 def _target(resolved: Resolved) -> Target:
-    path = str(resolved.path) if resolved.path is not None else None
+    path = None
+    if resolved.path is not None:
+        path = str(resolved.path)
     if isinstance(resolved, ProgramTarget):
         return Target(path, resolved.module, resolved.args)
     name = resolved.name or "model"
@@ -174,7 +176,9 @@ def _target(resolved: Resolved) -> Target:
 def _request(
     resolved: Resolved, options: Options, run: SavedRun | None, owned: tuple[str, ...], gpu: TargetGpu | None
 ) -> CaptureRequest:
-    log = str(run.log.resolve()) if run is not None else ""
+    log = ""
+    if run is not None:
+        log = str(run.log.resolve())
     request = CaptureRequest(
         kind="model",
         path=str(resolved.path) if resolved.path is not None else None,

@@ -84,6 +84,7 @@ def assemble(
     raw: Raw, target: Target, failure: Failure | None, seconds: float | None, unfinished: str | None = None
 ) -> Session:
     """Build a Session from the collected events."""
+    # What the program itself reported says most; a failure in a fork that generates code only matters without one.
     failure = raw.failure or failure or raw.codegen_failure
     graphs = _graphs(raw)
     reports = reports_of(raw)
@@ -203,7 +204,10 @@ def _scenarios(raw: Raw) -> tuple[Scenario, ...]:
     for each in raw.scenarios:
         done.setdefault(each.name, each)
     for name, calls in raw.calls.items():
-        kind = raw.planned[name].kind if name in raw.planned else ScenarioKind.GIVEN
+        if name in raw.planned:
+            kind = raw.planned[name].kind
+        else:
+            kind = ScenarioKind.GIVEN
         done.setdefault(name, Scenario(name, calls, kind=kind, outcome=Outcome.UNFINISHED))
     return (*done.values(), *(each for name, each in raw.planned.items() if name not in done))
 
@@ -215,9 +219,12 @@ def _graphs(raw: Raw) -> tuple[Graph, ...]:
         if measured and measured.fail_type:
             continue  # the backend failed on it, so nothing runs it
         place = place_of(raw, compile_id)
+        # Dynamo may trace a function again after a break: the last graph is the one that runs.
         ops = next((graph.ops for graph in reversed(made) if isinstance(graph, GraphMade)), None)
         if ops is None:
-            ops = measured.ops if measured and measured.ops is not None else 0
+            ops = 0
+            if measured and measured.ops is not None:
+                ops = measured.ops
         graphs.append(Graph(compile_id, place.function, place.file, place.begins, ops))
     return tuple(graphs)
 
@@ -269,9 +276,14 @@ def _torch_code(raw: Raw) -> Iterable[TorchCode]:
         if _LOADING in phases and GraphStage.BACKWARD in stages:
             loaded[seen.id] += 1
             is_backward = loaded[seen.id] % 2 == 0
-        stage = Stage.INFERENCE if GraphStage.INFERENCE in stages else Stage.FORWARD
+        if is_backward:
+            stage = Stage.BACKWARD
+        elif GraphStage.INFERENCE in stages:
+            stage = Stage.INFERENCE
+        else:
+            stage = Stage.FORWARD
         stacks = raw.kernel_stacks.get((seen.id, number), "")
-        yield TorchCode(seen.id, Stage.BACKWARD if is_backward else stage, seen.text, stacks)
+        yield TorchCode(seen.id, stage, seen.text, stacks)
 
 
 def _metrics(raw: Raw) -> Iterable[Metrics]:
@@ -299,10 +311,12 @@ def _printed(raw: Raw) -> dict[str, Graphs]:
         made = Symbols(raw, compile_id).made()
         symbols = {each.symbol: SymbolMeant(user_name(each.source), each.value) for each in made}
         aliases = raw.aliases.get(compile_id)
-        is_of_attempt = aliases is not None and aliases.attempt == printed[-1].attempt
+        aliases_text: str | Stored = ""  # of an earlier attempt, they name nodes of another graph
+        if aliases is not None and aliases.attempt == printed[-1].attempt:
+            aliases_text = aliases.text
         found[compile_id] = Graphs(
             tuple(printed),
-            aliases.text if aliases and is_of_attempt else "",
+            aliases_text,
             symbols,
             traced_modules=raw.modules.get((compile_id, True), {}),
             aten_modules=raw.modules.get((compile_id, False), {}),
@@ -311,7 +325,9 @@ def _printed(raw: Raw) -> dict[str, Graphs]:
 
 
 def _limit(raw: Raw) -> Limit:
-    limit = (raw.counted.recompile_limit if raw.counted else None) or _DEFAULT_LIMIT
+    limit = _DEFAULT_LIMIT
+    if raw.counted:
+        limit = raw.counted.recompile_limit or _DEFAULT_LIMIT
     hit = False
     used: dict[str, int] = {}
     refused: set[str] = set()
@@ -323,13 +339,15 @@ def _limit(raw: Raw) -> Limit:
         if compile_id in raw.metrics and raw.metrics[compile_id].is_limit:
             hit = True
             refused.add(frame)
-        elif raw.has_entry(compile_id):
+        elif raw.has_entry(compile_id):  # a compilation that failed takes no place in the cache
             used[frame] += 1
     functions = []
     for frame, count in used.items():
         place = place_of(raw, first[frame])
         if count and owner_of(place.file, raw.prefixes) is Owner.USER:
-            resumes = f" (from line {place.resumes_at})" if place.resumes_at else ""
+            resumes = ""
+            if place.resumes_at:
+                resumes = f" (from line {place.resumes_at})"
             functions.append(CacheUse(f"{place.function}{resumes}", count, limit, frame, frame in refused))
     return Limit(hit, tuple(functions))
 
@@ -365,8 +383,10 @@ def _phases(raw: Raw, *, backward_within: bool) -> dict[str, float]:
             frame, backend = frame + whole, backend + whole
         inductor += measured.inductor_seconds or 0.0
     phases = {"dynamo": frame - backend}
+    if not inductor:  # another backend, whose parts torch does not time
+        return phases | {"backend": backend}
     within = min(inductor, backend)
-    return phases | ({"aot": backend - within, "inductor": within} if inductor else {"backend": backend})
+    return phases | {"aot": backend - within, "inductor": within}
 
 
 def _cut_problems(cuts: tuple[CutOff, ...]) -> Iterable[Problem]:
@@ -385,7 +405,9 @@ def _changed(raw: Raw) -> Iterable[Problem]:
         return
     shown = ", ".join(map(str, lines[:_MOST_LINES]))
     payloads = f"{number:,} {named(number, 'payload does', 'payloads do')}"
-    more = f" and {number - _MOST_LINES:,} more" if number > _MOST_LINES else ""
+    more = ""
+    if number > _MOST_LINES:
+        more = f" and {number - _MOST_LINES:,} more"
     what = (
         f"the log was changed after torch wrote it, as by a redaction: {payloads} not match "
         f"{named(number, 'its checksum, has', 'their checksums, have')} a whole form, and "

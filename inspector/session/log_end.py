@@ -74,7 +74,9 @@ def _unfinished_compilations(raw: Raw) -> Iterator[CutOff]:
     for compile_id in raw.seen:
         if compile_id not in raw.metrics:
             place = place_of(raw, compile_id)
-            where = f" of {place.function} ({PurePath(place.file).name}:{place.begins})" if place.function else ""
+            where = ""
+            if place.function:
+                where = f" of {place.function} ({PurePath(place.file).name}:{place.begins})"
             what = f"compilation {compile_id}{where} started, and the log ends before it finished"
             yield CutOff(CutKind.COMPILATION, what, "its graph breaks, graphs, guards and kernels", compile_id)
 
@@ -84,6 +86,8 @@ def _spans(raw: Raw) -> Iterator[CutOff]:
     for spans in raw.spans.values():
         for span in spans[:1]:
             if span.compilation not in raw.seen or span.compilation in raw.metrics:
-                of = f" of {span.compilation}" if span.compilation else ""
+                of = ""
+                if span.compilation:
+                    of = f" of {span.compilation}"
                 what = f"{span.name.replace('_', ' ')}{of} started, and the log ends before it finished"
                 yield CutOff(CutKind.COMPILATION, what, "its graphs and kernels", span.compilation)

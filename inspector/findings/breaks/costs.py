@@ -35,6 +35,7 @@ class _Tally(Struct):
 
     def add(self, owners: _Owners, stack: Iterable[Frame], number: int) -> None:
         """Add a number to the break or skip that is responsible for the innermost frame for which one is."""
+        # The line of a break explains more than the function that is left in eager because of it.
         for frame in reversed(tuple(stack)):
             key = owners.codes.key(frame)
             if (site := owners.breaks_at.get((frame.file, frame.line))) is not None:
@@ -77,7 +78,7 @@ def _owners(raw: Raw, codes: Codes, reports: tuple[Report, ...], skips: tuple[Sk
     for report in reports:
         for frame in _inside(report, raw, codes):
             key = codes.key(frame)
-            if key not in owners.skips_in:
+            if key not in owners.skips_in:  # a function that is skipped as a whole costs that, wherever it broke
                 owners.breaks_at.setdefault((frame.file, frame.line), report.site)
                 if report.parsed.outcome is BreakOutcome.REST_IN_EAGER:
                     owners.breaks_in.setdefault(key, report.site)
@@ -106,8 +107,9 @@ def _added_graphs(raw: Raw, codes: Codes) -> Iterable[tuple[Frame, ...]]:
         code = raw.bytecode.get(compile_id)
         if frame_id in seen or code is None:
             continue
-        seen.add(frame_id)
+        seen.add(frame_id)  # what follows under the same number are recompilations
         mine = codes.key(Frame(code.file, code.line, code.name))
+        # All graphs below the outermost compiled function belong to one call of it.
         entry = next((key for key in codes.keys(code.callers) if codes.is_met(key)), mine)
         if entry in entered:
             yield code.callers

@@ -27,8 +27,11 @@ def total(coverages: list[Coverage]) -> Coverage:
     if not measured:
         return Coverage()
     compiled = [each.compiled for each in measured]
+    # Of one scenario not known, the share of all of them is not known, either.
     ops = sum(each.ops or 0 for each in measured)
-    return Coverage(ops, None if None in compiled else sum(each or 0 for each in compiled))
+    if None in compiled:
+        return Coverage(ops)
+    return Coverage(ops, sum(each or 0 for each in compiled))
 
 
 def with_coverage(raw: Raw, scenarios: tuple[Scenario, ...]) -> tuple[Scenario, ...]:
@@ -55,13 +58,19 @@ def functions_of(raw: Raw, codes: Codes, graphs: tuple[Graph, ...]) -> tuple[Fun
     own_graphs = Counter(codes.key(Frame(graph.file, graph.line, graph.function)) for graph in graphs)
     roots = _roots(raw, codes)
     measured = any(each.left is not None for each in raw.ops)
+
+    def coverage(key: Key) -> Coverage:
+        if measured:
+            return _coverage(ops[key], left[key])
+        return Coverage(ops.get(key))
+
     return tuple(
         Function(
             name=place.name,
             file=place.file,
             line=place.line,
             graphs=own_graphs[place.key],
-            coverage=_coverage(ops[place.key], left[place.key]) if measured else Coverage(ops.get(place.key)),
+            coverage=coverage(place.key),
             compiled_for_itself=place.key in roots,
         )
         for place in _places(raw)
@@ -79,9 +88,11 @@ def _places(raw: Raw) -> list[_Place]:
     for compile_id in raw.seen:
         place = place_of(raw, compile_id)
         if place.resumes_at is None:
-            code = raw.bytecode.get(compile_id)
-            same = code is not None and (code.file, code.line) == (place.file, place.line)
-            places.append(_Place(place.file, code.qualname if code and same else place.function, place.line))
+            name, code = place.function, raw.bytecode.get(compile_id)
+            if code is not None and (code.file, code.line) == (place.file, place.line):
+                name = code.qualname
+            places.append(_Place(place.file, name, place.line))
+    # The first one has the qualified name, which a compilation alone may lack.
     found: dict[Key, _Place] = {}
     for each in places:
         if owner_of(each.file, raw.prefixes) is not Owner.TORCH:

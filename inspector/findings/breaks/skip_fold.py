@@ -54,15 +54,20 @@ def _given_up(
     for compile_id in failed:
         measured, start = raw.metrics[compile_id], raw.starts.get(compile_id)
         ended_run = failure is not None and compile_id == failed[-1] and _is_same(failure, measured)
+        # A full cache has a view of its own, and an error that ended the run is the first line of the report.
         if measured.is_limit or ended_run or start is None or not start.stack:
             continue
         frame = start.stack[-1]
         file, function = raw.files.get(frame.file, "?"), resumed(frame.name)[0]
         owner = owner_of(file, raw.prefixes)
+        # A library's function matters to the user only if it costs something.
         if owner is Owner.USER or (owner is Owner.LIBRARY and codes.key(Frame(file, frame.line, function)) in busy):
             skip = Skip(function, file, frame.line, "")
             first = next((report for report in reports if report.compilation == compile_id), None)
-            yield _by_failure(raw, skip, measured) if first is None else _by_break(raw, codes, skip, first, breaks)
+            if first is None:
+                yield _by_failure(raw, skip, measured)
+            else:
+                yield _by_break(raw, codes, skip, first, breaks)
 
 
 def _is_same(failure: Failure, measured: MetricsMeasured) -> bool:
@@ -73,10 +78,17 @@ def _is_same(failure: Failure, measured: MetricsMeasured) -> bool:
 def _by_break(raw: Raw, codes: Codes, skip: Skip, report: Report, breaks: tuple[Break, ...]) -> Skip:
     cause = breaks[report.site]
     at = _frame_in(codes, skip, report.parsed.frames)
-    rule = "loop" if report.parsed.in_loop else _block_around(raw, at)
+    rule = "loop"
+    if not report.parsed.in_loop:
+        rule = _block_around(raw, at)
     known = entries("skips")[rule]
-    where = f"the break (line {at.line})" if at is not None else "the break"
+    where = "the break"
+    if at is not None:
+        where = f"the break (line {at.line})"
     why = known.why.replace("{it}", where)
+    fix = known.fix
+    if cause.fix:
+        fix = f"{cause.fix} Or {known.fix[:1].lower()}{known.fix[1:]}"
     return Skip(
         function=skip.function,
         file=skip.file,
@@ -84,7 +96,7 @@ def _by_break(raw: Raw, codes: Codes, skip: Skip, report: Report, breaks: tuple[
         reason=f"{why[:1].upper()}{why[1:]}",
         break_index=report.site,
         rule=rule,
-        fix=f"{cause.fix} Or {known.fix[:1].lower()}{known.fix[1:]}" if cause.fix else known.fix,
+        fix=fix,
     )
 
 
@@ -108,7 +120,7 @@ def _by_failure(raw: Raw, skip: Skip, measured: MetricsMeasured) -> Skip:
     suppressed = any((left.file, left.name, left.rule) == (skip.file, skip.function, "failed") for left in raw.left)
     if raw.environment.get("ctrace"):
         rule = "failed" if suppressed else "raised"
-    else:
+    else:  # torch alone does not log what it left in eager
         rule = {True: "failed", False: "thrown", None: "unclear"}[measured.suppresses]
     first = (measured.fail_reason or "").strip().partition("\n")
     reason = " ".join(f"{first[0]} {first[2]}".split()) or "torch logs no reason"
@@ -146,7 +158,9 @@ def _left_alone(raw: Raw, codes: Codes, busy: Container[Key], failure: Failure |
         if left.rule == _GENERATOR and running is not None and key not in running:
             continue  # Python runs it because its caller has nothing to compile, either
         was_asked_for = left.rule in _HARMLESS and codes.is_root(key, codes.keys(left.stack[:-1]))
-        hidden = _HIDDEN.get(left.rule) if key in busy else None
+        hidden = None
+        if key in busy:
+            hidden = _HIDDEN.get(left.rule)
         if left.rule in _ALWAYS or was_asked_for or hidden:
             rule = hidden or left.rule
             if rule == _EMPTY and key in busy:

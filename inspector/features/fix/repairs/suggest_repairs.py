@@ -78,11 +78,18 @@ class RepairSearch(Struct, frozen=True):
         """
         resolved = resolve(self.target, has_inputs=bool(self.options.inputs))
         session = self.session
-        total = session.time.total if session is not None else None
+        total = None
+        if session is not None:
+            total = session.time.total
         limit = max(_LEAST_LIMIT, _TIMES_AS_LONG * (total or 0.0))
         options = replace(self.options, gpu=None, build=False)
-        path = str(resolved.path.resolve()) if resolved.path is not None else None
-        seed = session.environment.seed if session is not None else self.seed
+        path = None
+        if resolved.path is not None:
+            path = str(resolved.path.resolve())
+        if session is not None:
+            seed = session.environment.seed
+        else:
+            seed = self.seed
         with Runner(resolved, options, limit, self.budget, seed=seed) as runner:
             session = session or runner.capture(Trial())
             scene = scene_of(session)
@@ -97,14 +104,19 @@ class RepairSearch(Struct, frozen=True):
         proved = [each for each in fixes.repairs if each.proved and ids & {each.finding, *each.findings}]
         combined = fixes.combined
         free = [each for each in proved if each.is_free and not each.library]
-        taken = {(step.name, step.summary) for step in combined.steps} if combined is not None else set()
+        taken = set()
+        if combined is not None:
+            taken = {(step.name, step.summary) for step in combined.steps}
         # Only the combination ran through Inductor.
         together = [each for each in free if (each.name, each.summary) in taken]
         if together and combined is not None and not combined.outcome.proved:
             return SuggestedRepair(repair=together[0].name, summary=together[0].summary, why=combined.outcome.why)
         if together or proved:
             chosen = (together or free or proved)[0]
-            note = combined.outcome.note if together and combined is not None else chosen.outcome.note
+            if together and combined is not None:
+                note = combined.outcome.note
+            else:
+                note = chosen.outcome.note
             return self._proved(chosen, site, fixes, note)
         return _unproved(ids, fixes)
 
@@ -196,5 +208,7 @@ def _of_file(file: str, before: str, after: str) -> Iterator[Replacement]:
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     for tag, begin, end, first, last in matcher.get_opcodes():
         if tag != "equal":
-            above = old[begin - 1] if begin else ""
+            above = ""
+            if begin:
+                above = old[begin - 1]
             yield Replacement(file, begin + 1, end + 1, "".join(old[begin:end]), "".join(new[first:last]), before=above)
