@@ -14,7 +14,7 @@ from pathlib import Path
 from _measure import SAMPLES
 
 from ctrace.inspector.facts.guard_facts import GuardCost
-from ctrace.inspector.findings.printed_tree import latency_of
+from ctrace.inspector.findings.guard_tree import latency_of
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.log.reader import read
 from ctrace.inspector.runs.load import load_log

@@ -50,10 +50,10 @@ def kinds(text: str | None) -> "tuple[What, ...]":
     return tuple(dict.fromkeys(found))
 
 
-_HOW = ("inputs", "vary", "provoke", "train", "mode", "dynamic", "fullgraph", "backend", "build", "target", "fast",
+_HOW = ("inputs", "vary", "provoke", "train", "mode", "dynamic", "fullgraph", "backend", "build", "gpu", "fast",
         "fake", "layers", "assume")  # fmt: skip
 """The options of a capture that a user names, in the order in which their differences are listed."""
-_FLAGS = {"inputs": "--input"}
+_FLAGS = {"inputs": "--input", "gpu": "--target"}
 """How the command line spells them where it differs."""
 _CALLS = ("inputs", "vary", "provoke", "train", "layers")
 """The options that change which calls a run makes."""

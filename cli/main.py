@@ -16,21 +16,26 @@ from ctrace.inspector.errors import CtraceError, Exit, RunError, TargetError, di
 from ctrace.inspector.files.disk_errors import explained, is_of_the_system, reason
 from ctrace.inspector.version import __version__
 
+_DOOR = "door:"
 _GROUPS = {
-    "Start here": ("explain", "fix", "check"),
-    "Look closer": ("breaks", "recompiles", "guards", "shapes", "graphs", "fusion", "bytecode", "report", "browse"),
-    "Compare": ("diff", "ranks", "collectives", "accuracy", "upgrade"),
-    "Speed": ("time", "memory", "cudagraphs", "autotune"),
-    "Kernels": ("kernels", "kernels eject", "kernels apply", "kernels tune", "kernels edit", "kernels wrap"),
-    "Tools": ("run", "runs", "serve", "repro", "targets", "schema", "doctor"),
-}
-"""All commands, in the groups and in the order of `ctrace --help`: that in which people need them."""
-_PANELS = {name: group for group, names in _GROUPS.items() for name in names}
-_OF_CORE = frozenset((
-    "explain", "breaks", "recompiles", "guards", "shapes", "graphs", "fusion", "report", "browse", "cudagraphs",
-    "autotune", "kernels", "run", "runs", "serve", "targets", "schema", "doctor",
-))  # fmt: skip
-"""The commands that need no feature; each other one is offered if the feature whose door names it is there."""
+    "Start here": ("explain", "door:fix", "door:check"),
+    "Look closer": (
+        "breaks", "recompiles", "guards", "shapes", "graphs", "fusion", "door:bytecode", "report", "browse",
+    ),
+    "Compare": ("door:diff", "door:ranks", "door:collectives", "door:accuracy", "door:upgrade"),
+    "Speed": ("door:time", "door:memory", "cudagraphs", "autotune"),
+    "Kernels": (
+        "kernels", "door:kernels eject", "door:kernels apply", "door:kernels tune", "door:kernels edit",
+        "door:kernels wrap",
+    ),
+    "Tools": ("run", "runs", "serve", "door:repro", "targets", "schema", "doctor"),
+}  # fmt: skip
+"""All commands, in the groups and in the order of `ctrace --help`: that in which people need them.
+
+A command behind `door:` needs a feature: it is offered if the feature whose door names it is there.
+"""
+_PANELS = {name.removeprefix(_DOOR): group for group, names in _GROUPS.items() for name in names}
+_OF_CORE = frozenset(name for names in _GROUPS.values() for name in names if not name.startswith(_DOOR))
 _COLLECT_AFTER = 50_000
 """How many new objects start a search for garbage: with Python's 700, a view spends a twentieth of its time on it."""
 _SETTINGS: dict[str, dict[str, Any]] = {

@@ -86,5 +86,6 @@ def _run(shell: Any, cell: str) -> None:
     text = cell if cell.startswith("%%") else f"# %%ctrace\n{cell}"
     file = shell.compile.get_code_name(text, shell.transform_cell(text), shell.execution_count)
     shell.run_cell(text, store_history=False)
-    # IPython 9.18 counts the cell before it runs, so the code in it gets the next number (core/interactiveshell.py).
+    # IPython 9.18 counts the cell before it runs, so the code in it gets the next number
+    # (IPython/core/interactiveshell.py).
     getattr(shell.compile, "_filename_map", {})[file] = shell.displayhook.prompt_count

@@ -1,8 +1,8 @@
 """Run the subcommands of `ctrace kernels` that write or try kernels: from the command line to their child processes.
 
-The loop of `ctrace kernels edit`: check, print one line, wait for a save.
-
-Choose the kernels that `ctrace kernels eject` writes, write them, and say what was written and what was not.
+`applied_package`, `tuned_packages` and `wrap_result` are those of apply, tune and wrap. `Editing` is the loop of
+`ctrace kernels edit`: check, print one line, wait for a save. `ejected` chooses the kernels that `ctrace kernels eject`
+writes, writes them, and says what was written and what was not.
 """
 
 import time

@@ -1,6 +1,7 @@
-"""Status lines of a capture and of a check.
+"""Status lines of a capture (`progress`), of a check (`many`) and of reading a log, and what the model prints
+meanwhile.
 
-Show what a model prints apart from ctrace's own lines: marked, repetitions folded, each warning of torch once.
+That stands apart from ctrace's own lines: marked, repetitions folded, each warning of torch once (`ProgramOutput`).
 """
 
 import os
@@ -28,7 +29,7 @@ from ctrace.reports.format import one_line
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from ctrace.inspector.features.check.gate_model import CheckJob
+    from ctrace.inspector.features.check.check_model import CheckJob
 
 
 _ASKING_SECONDS = 0.2

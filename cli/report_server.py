@@ -1,8 +1,7 @@
-"""The server of `ctrace serve`: a list of runs, a page for each, and a page for each two.
+"""The server of `ctrace serve` (`serve`): a list of runs, a page for each, and a page for each two.
 
 It only reads. A name in a URL is looked up in the list of runs and is never joined to a path. Pages of runs are opened
 without an origin (`sandbox`), so that nothing in a run could reach the server.
-
 Its connections are bounded in number, and in the time they take without asking or reading anything.
 """
 

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from ctrace.cli.command_options import Screen
 from ctrace.cli.console import check_output
-from ctrace.cli.view_run import Request, again_for_gpu, captured, new_for_gpu, saved, target_names
+from ctrace.cli.view_run import Request, again_for_gpu, captured, gpu_names, new_for_gpu, saved
 from ctrace.inspector.errors import CtraceError, Exit, RunError, TargetError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def shown_side_by_side(
     Raises:
         CtraceError: the command line or the target is wrong, one of the `others` is set, or no run can be captured.
     """
-    names = target_names(request)
+    names = gpu_names(request)
     if len(names) < 2:
         return False
     from ctrace.cli.show import exit_code, show_document

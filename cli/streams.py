@@ -1,10 +1,11 @@
-"""Set up the standard streams of the command line, so that no text and no state of theirs can end a command.
+"""Set up the standard streams of the command line, so that no text and no state of theirs can end a command; and end a
+command cleanly on a signal.
 
 A stream may be closed, may not block, or may have an encoding without box drawing, arrows or the letters of a user's
 names: Latin-1, ASCII, a Windows code page. Letters that it lacks become plain ASCII, or an escape that keeps a document
 what it is.
 
-End a command cleanly on a signal, so that the processes it started end too.
+A signal becomes an exception (`ending_in_order`), so that the processes that the command started end, too.
 """
 
 import codecs

@@ -37,7 +37,7 @@ class Request(Struct, frozen=True):
     args: tuple[str, ...] = ()
     timeout: float | None = None
     options: dict[str, Any] = field(default_factory=dict)
-    """Fields of `inspector.runs.request.Options`, which is imported only before a capture."""
+    """Fields of `Options` in `inspector/runs/capture_request.py`, which is imported only before a capture."""
     name: str | None = None
     """The name for the new run."""
     rank: int | None = None
@@ -81,7 +81,7 @@ def _parameters(
         "fullgraph": fullgraph,
         "backend": backend,
         "build": build,
-        "target": gpu,
+        "gpu": gpu,
         "fake": fake,
         "assume": tuple(assume or ()),
         "layers": layers,
@@ -134,7 +134,7 @@ def session_of(
     from ctrace.inspector.runs.store import Store
     from ctrace.inspector.runs.target import resolve
 
-    store, names = store or Store(), target_names(request)
+    store, names = store or Store(), gpu_names(request)
     if len(names) > 1:
         todo = "name one; ctrace kernels, explain and fusion compare several"
         raise TargetError(f"--target {','.join(names)}: this command takes one target", todo)
@@ -177,7 +177,7 @@ def followed_memory(request: Request, *, memory: bool, tries_options: bool) -> F
             raise TargetError("--try is for --memory: it tries what may lower the peak", "add --memory, or drop --try")
         return None
     require("memory", "--memory")
-    for name, flag in (("target", "--target"), ("backend", "--backend")):
+    for name, flag in (("gpu", "--target"), ("backend", "--backend")):
         if request.options.get(name) is not None:
             what = f"--memory and {flag} exclude each other: memory is that of Inductor's code for this machine"
             raise TargetError(what, "drop one of them")
@@ -223,7 +223,7 @@ def again_for_gpu(request: Request, run: "SavedRun", name: str) -> "tuple[Resolv
     options = merged(saved.options, Options(**request.options))
     refuse_foreign(run, saved, f"--target {name}")
     say(f"ctrace: running {what_of(saved)} again for {name}, with the options of the last run, {run.name}")
-    return resolved_of(saved), replace(options, target=name, build=False, caches=None)
+    return resolved_of(saved), replace(options, gpu=name, build=False, caches=None)
 
 
 def new_for_gpu(request: Request, name: str) -> "tuple[Resolved, Options]":
@@ -231,7 +231,7 @@ def new_for_gpu(request: Request, name: str) -> "tuple[Resolved, Options]":
     from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.target import resolve
 
-    options = Options(**{**request.options, "target": name})
+    options = Options(**{**request.options, "gpu": name})
     return resolve(str(request.target), request.args, has_inputs=bool(options.inputs)), options
 
 
@@ -252,13 +252,13 @@ def refuse_name(request: Request, store: "Store") -> None:
         raise TargetError("--name needs a new run, but this command reads a saved one", todo)
 
 
-def target_names(request: Request) -> dict[str, str]:
+def gpu_names(request: Request) -> dict[str, str]:
     """Return the GPUs in `--target`, each once and in order, as a dict from name to spelling on the command line.
 
     Raises:
         CtraceError: a GPU is unknown, options exclude each other, or the project's settings are wrong.
     """
-    text = request.options.get("target")
+    text = request.options.get("gpu")
     if text is None:
         return {}
     from ctrace.inspector.files.writing import working_folder
@@ -343,7 +343,7 @@ def _read_log(log: Path, parts: tuple[Path, ...], store: "Store") -> "Session":
     from ctrace.cli.incoming import session_of_parts
     from ctrace.cli.progress import reading_log
     from ctrace.inspector.runs.load import load_log
-    from ctrace.inspector.session.index import FOLDER
+    from ctrace.inspector.session.session_cache import FOLDER
 
     if parts:
         return session_of_parts(parts)
@@ -410,9 +410,9 @@ def captured(
     from ctrace.cli.console import say_left, say_unsaved
     from ctrace.cli.progress import progress
     from ctrace.inspector.features.doors import doors
-    from ctrace.inspector.runs.capture import capture
     from ctrace.inspector.runs.child import ChildProcess
     from ctrace.inspector.runs.options import check_options
+    from ctrace.inspector.runs.run_capture import capture
     from ctrace.inspector.runs.target import ProgramTarget
 
     check_options(resolved, options)

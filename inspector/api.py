@@ -130,7 +130,7 @@ def _entries(log: Path) -> Iterator[LogEntry | Broken]:
 def _cells() -> dict[str, str]:
     """Return the names of IPython's cells, keyed by their files, which are temporary names; outside of IPython, none.
 
-    `format_code_name` names them in tracebacks, too (IPython 8 and 9, core/compilerop.py).
+    `format_code_name` names them in tracebacks, too (IPython/core/compilerop.py, 8 and 9).
     """
     module = sys.modules.get("IPython")
     shell = None if module is None else module.get_ipython()

@@ -1,7 +1,9 @@
 """Imports go one way: cli -> reports -> inspector, and only what runs in the child process imports torch."""
 
 import ast
+import io
 import re
+import tokenize
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -339,16 +341,22 @@ def test_a_circle_is_found(source: str):
     assert circle({**found, "ctrace.c": ()}) == []
 
 
+def is_fold(module: str) -> bool:
+    return module.endswith("_fold") or module == f"{INSPECTOR}.session.build"
+
+
 def is_view(module: str) -> bool:
-    return module.rpartition(".")[2] in ("view", "summary") or module.endswith("_view")
+    return module.endswith("_view") or module == f"{INSPECTOR}.session.summary"
 
 
 def test_building_a_session_imports_no_view():
     """A fold decides once; a view answers questions about the decisions."""
+    assert sum(map(is_fold, modules())) > 5
+    assert sum(map(is_view, modules())) > 10
     bad = [
         f"{module}:{one.line} imports {one.name}"
         for module, path in modules().items()
-        if module.rpartition(".")[2] in ("fold", "build")
+        if is_fold(module)
         for one in imports_of(path)
         if is_view(one.name) or is_view(one.name.rpartition(".")[0])
     ]
@@ -502,6 +510,64 @@ def test_files_named_in_guides_exist(guide: str):
         if name:
             text = (ROOT / file).read_text(encoding="utf-8")
             assert re.search(rf"^\s*(?:def|class) {name}\b|^{name}\b", text, re.MULTILINE), f"{file}:{name}"
+
+
+FILES = [path.relative_to(ROOT) for path in modules().values()]
+FOLDERS = {part for file in FILES for part in file.parts[:-1]}
+
+
+PLACE = re.compile(rf"(?<![\w/.])((?:{'|'.join(sorted(FOLDERS))})/(?:\w+/)*\w+\.py)\b")
+"""A path that begins with a folder of the house: a name alone, and every other path, may be one of torch."""
+
+
+def remarks(source: str) -> str:
+    """Return the docstrings and comments of a module."""
+    found = [
+        node.value.value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    ]
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return "\n".join([*found, *(each.string for each in tokens if each.type == tokenize.COMMENT)])
+
+
+def lost_files(source: str) -> list[str]:
+    """Return the files of the house that docstrings and comments of a module name, and that do not exist."""
+    if all(is_there(file) for file in PLACE.findall(source)):
+        return []  # most modules name none, and to take a module apart takes time
+    return [file for file in PLACE.findall(remarks(source)) if not is_there(file)]
+
+
+def is_there(file: str) -> bool:
+    """Whether a file of the house has this path, or one that ends so."""
+    return any(f"/{each.as_posix()}".endswith(f"/{file}") for each in FILES)
+
+
+def test_files_named_in_docstrings_and_comments_exist():
+    outside = [path for folder in ("tests", "tools", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    lost = {path: lost_files(path.read_text(encoding="utf-8")) for path in (*modules().values(), *outside)}
+    assert {path: files for path, files in lost.items() if files} == {}
+
+
+def test_packages_name_their_files():
+    """The docstring of a package says where to start; what it names in backticks lies in the package."""
+    for module, path in modules().items():
+        if path.name != "__init__.py":
+            continue
+        named = re.findall(r"`(\w+\.py)`", ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
+        assert {name for name in named if not (path.parent / name).exists()} == set(), module
+
+
+@pytest.mark.parametrize(
+    ("source", "lost"),
+    [
+        ('"""See `inspector/errors.py`, `log/reader.py` and _inductor/codegen/cpp.py."""', []),
+        ('"""See `log/gone.py`."""', ["log/gone.py"]),
+        ("x = 'log/gone.py'  # log/lost.py:12", ["log/lost.py"]),
+    ],
+)
+def test_a_lost_file_is_found(source: str, lost: list[str]):
+    assert lost_files(source) == lost
 
 
 SAME_NAMED = ("__init__", "__main__", "door")

@@ -1,4 +1,4 @@
 """One module per command; each declares its options, gets a Session and passes it to a report.
 
-`main.py` above joins them.
+`cli/main.py` joins them.
 """

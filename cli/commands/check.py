@@ -151,7 +151,8 @@ def check(
 
     from ctrace.cli.command_options import seconds_of
     from ctrace.cli.gate.check_request import CheckRequest
-    from ctrace.cli.gate.checking import DEFAULT_BUDGET, NotUpdatedError, checked, started
+    from ctrace.cli.gate.check_suggestions import DEFAULT_BUDGET
+    from ctrace.cli.gate.checking import NotUpdatedError, checked, started
     from ctrace.cli.gate.reports import Reports
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.runs.capture_request import Options

@@ -100,7 +100,7 @@ def _only_dynamo(request: Request) -> Request:
     """
     from ctrace.inspector.errors import TargetError
 
-    if request.options.get("target"):
+    if request.options.get("gpu"):
         what = "--fast and --target exclude each other"
         raise TargetError(what, "leave one out: --fast runs no backend")
     return replace(request, options={**request.options, "fast": True, "trace_only": True, "inductor_guards": False})

@@ -1,6 +1,6 @@
 """`ctrace fix`: find repairs, prove each in a copy, and apply those that the user wants.
 
-The steps: run the target, search for repairs, show them, and write them where the user asks.
+The steps (`fixed`): run the target, search for repairs, show them, and write them where the user asks.
 """
 
 import os

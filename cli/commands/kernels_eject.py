@@ -64,7 +64,7 @@ def eject(
         "mode": mode,
         "dynamic": dynamic,
         "build": build,
-        "target": gpu,
+        "gpu": gpu,
     }
     request = EjectRequest(tuple(names or ()), output, line, graph, stage, all_of_it=all_of_it, json=json)
     raise typer.Exit(ejected(Request(of, (), timeout, options), request))

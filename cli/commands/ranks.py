@@ -196,22 +196,22 @@ def job_before_it_runs(request: Request, named: str | None, *, is_all: bool) -> 
         CtraceError: the target or an option is wrong, or a rank cannot be captured.
     """
     from ctrace.cli.progress import progress
-    from ctrace.cli.view_run import target_names
+    from ctrace.cli.view_run import gpu_names
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.features.compare.world_job import RankRun, named_ranks, world_job
-    from ctrace.inspector.runs.capture import capture
     from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.child import ChildProcess
     from ctrace.inspector.runs.options import check_options
+    from ctrace.inspector.runs.run_capture import capture
     from ctrace.inspector.runs.store import Store
     from ctrace.inspector.runs.target import ProgramTarget, resolve
 
     options = Options(**request.options)
     resolved = resolve(str(request.target), request.args, has_inputs=bool(options.inputs))
     check_options(resolved, options)
-    gpus = target_names(request)
+    gpus = gpu_names(request)
     if len(gpus) > 1:
-        raise TargetError(f"--target {options.target}: this command takes one target", "name one")
+        raise TargetError(f"--target {options.gpu}: this command takes one target", "name one")
     world = options.world or 1
     ranks = tuple(range(world)) if is_all else None
     if options.rank is not None:
@@ -230,7 +230,7 @@ def job_before_it_runs(request: Request, named: str | None, *, is_all: bool) -> 
             child = ChildProcess()
             session = capture(
                 resolved,
-                replace(options, rank=rank, target=next(iter(gpus.values()), None)),
+                replace(options, rank=rank, gpu=next(iter(gpus.values()), None)),
                 store=store,
                 timeout=request.timeout,
                 stdout=shown.child_output,

@@ -1,6 +1,6 @@
 """`ctrace repro`: cut a model to the least code that still shows a finding.
 
-The steps: find the run and the finding, reduce, and write the result.
+The steps (`reproduced`): find the run and the finding, reduce, and write the result.
 """
 
 import re

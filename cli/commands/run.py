@@ -41,10 +41,10 @@ def run(
     from ctrace.cli.console import check_output, say_left, say_unsaved
     from ctrace.cli.show import Format, exit_code, show, shown_format
     from ctrace.cli.view_run import Request, refuse_name
-    from ctrace.inspector.runs.capture import capture
     from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.child import ChildProcess
     from ctrace.inspector.runs.options import check_options
+    from ctrace.inspector.runs.run_capture import capture
     from ctrace.inspector.runs.store import Store
 
     form = shown_format(json=json, markdown=markdown)
@@ -54,7 +54,7 @@ def run(
     stdout = 2 if form is not Format.TERMINAL and output is None else None
     store = Store()
     refuse_name(Request(module or context.args[0], name=name), store)
-    options = Options(build=build, target=gpu_name, world=world, mesh=mesh, rank=rank, assume=tuple(assume or ()))
+    options = Options(build=build, gpu=gpu_name, world=world, mesh=mesh, rank=rank, assume=tuple(assume or ()))
     check_options(target, options)
     child = ChildProcess(has_terminal=True)
     try:
@@ -87,10 +87,10 @@ def _gpu(text: str | None, *, build: bool) -> str | None:
     Raises:
         TargetError: it is unknown, there are several, or --build is set too.
     """
-    from ctrace.cli.view_run import Request, target_names
+    from ctrace.cli.view_run import Request, gpu_names
     from ctrace.inspector.errors import TargetError
 
-    names = target_names(Request(options={"target": text, "build": build}))
+    names = gpu_names(Request(options={"gpu": text, "build": build}))
     if len(names) > 1:
         todo = "name one; ctrace kernels, explain and fusion compare several"
         raise TargetError(f"--target {text}: ctrace run takes one target", todo)

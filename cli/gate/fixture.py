@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec.structs import replace
 
-from ctrace.inspector.features.check.gate_model import (
+from ctrace.inspector.features.check.check_model import (
     CheckJob,
     CheckOutcome,
     FindingKind,
@@ -141,7 +141,7 @@ class Checks:
 
     def _outcome(self, seen: SeenJob, *, is_by_lock: bool) -> CheckOutcome:
         """Judge a check; with `--ctrace-update`, record its result instead, if the result can be trusted."""
-        from ctrace.inspector.features.check.gate_outcome import judged
+        from ctrace.inspector.features.check.judging import judged
         from ctrace.inspector.features.check.ratchet import updated
 
         today = datetime.now(UTC).date()
@@ -173,9 +173,9 @@ def _limits(
 
 
 def _seen(ran: FinishedJob, root: Path) -> SeenJob:
-    from ctrace.inspector.features.check.trust import seen
+    from ctrace.inspector.features.check.trust import reduced
 
-    return seen(ran, root)
+    return reduced(ran, root)
 
 
 def _for_pytest(finding: GateFinding) -> GateFinding:

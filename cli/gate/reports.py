@@ -17,7 +17,7 @@ from ctrace.inspector.files.writing import append_whole
 from ctrace.reports.escape import commands_document
 
 if TYPE_CHECKING:
-    from ctrace.inspector.features.check.gate_model import CheckOutcome, GateFinding
+    from ctrace.inspector.features.check.check_model import CheckOutcome, GateFinding
 
 
 class Reports(Struct, frozen=True):
@@ -136,7 +136,7 @@ class Reports(Struct, frozen=True):
 
 def _refusal(outcome: "CheckOutcome") -> "GateFinding | None":
     """Return why the only model cannot be run, if no policy names it: two lines then, as any command would print."""
-    from ctrace.inspector.features.check.gate_model import FindingKind
+    from ctrace.inspector.features.check.check_model import FindingKind
 
     found = [*outcome.findings, *(each for one in outcome.checked for each in one.findings)]
     is_alone = len(outcome.checked) == len(found) == 1 and not outcome.policy.file

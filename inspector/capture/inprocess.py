@@ -1,6 +1,6 @@
-"""Capture inside a running process, for notebooks and tests.
+"""Capture inside a running process, for notebooks and tests: `capturing_here` records, `call_compiled` calls.
 
-Turn the inputs of an in-process capture into scenarios: one call, or several with different inputs.
+The inputs of such a capture are one call, or several with different inputs (`ways_of`).
 """
 
 import functools

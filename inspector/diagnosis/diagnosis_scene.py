@@ -1,6 +1,5 @@
-"""What an advice rule gets: the Session, its root causes and their findings.
-
-Find the installed package and version that a file belongs to.
+"""What an advice rule gets (`DiagnosisScene`: the Session, its root causes and their findings) and what it yields
+(`Candidate`), and the installed package that a file belongs to (`package_of`).
 """
 
 import ast

@@ -1,6 +1,7 @@
-"""Describe a root cause: its kind, a title in the user's terms, and the place.
+"""Describe a root cause: its kind, a title in the user's terms, and the place (`described`).
 
-Recognize training steps that are compiled as a whole: torch breaks at backward() and in the optimizer's wrapper.
+A training step that is compiled as a whole is one cause, although torch breaks at backward() and in the optimizer's
+wrapper (`steps`).
 """
 
 import ast

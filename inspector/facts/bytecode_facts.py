@@ -1,6 +1,6 @@
-"""Bytecode as plain data, with everything that `dis` prints, so that a saved run can show it.
+"""What Dynamo traced: bytecode as plain data, and records of its graphs, their modules and unrolled loops.
 
-Records about what Dynamo traced: its graphs, their modules and unrolled loops, and the bytecode it wrote.
+Bytecode (`Code`) has everything that `dis` prints, so that a saved run can show it.
 """
 
 from typing import ClassVar

@@ -1,6 +1,5 @@
-"""Where compile time goes, what caches returned, and whether compiled is faster than eager.
-
-Events about caches of compiled code, and about the speed of what was compiled.
+"""Where compile time goes, what caches returned, and whether compiled is faster than eager: as a Session has it, and as
+events of the log.
 """
 
 from collections.abc import Mapping
@@ -114,7 +113,7 @@ class EarlierKey(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Metrics(Struct, frozen=True):
-    """Torch's metrics of one compilation; `findings/compile_metrics.py` returns them by name."""
+    """Torch's metrics of one compilation; `findings/compile_time_fold.py` returns them by name."""
 
     graph: str
     is_backward: bool

@@ -1,6 +1,7 @@
-"""A diagnosis: root causes with their symptoms, and advice with its measured effect.
+"""A diagnosis (`Diagnosis`): root causes with their symptoms, and advice with its measured effect.
 
-What `ctrace check --suggest` found for a finding: a proved repair as replacements of lines, or why there is none.
+`SuggestedRepair` is what `ctrace check --suggest` found for a finding: a proved repair as replacements of lines, or why
+there is none.
 """
 
 from enum import StrEnum

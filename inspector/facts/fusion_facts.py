@@ -1,6 +1,6 @@
-"""How Inductor's scheduler fused the nodes of a graph part; plain frozen records.
+"""How Inductor's scheduler fused the nodes of a graph part: `Fusion` as a Session has it, and the record in the log.
 
-The record of a graph part's fusion: rounds, nodes and buffers, which refer to names by number.
+The record (`FusionRecord`) has rounds, nodes and buffers, which refer to names by number.
 """
 
 from enum import StrEnum

@@ -1,6 +1,7 @@
-"""Guards: the checks that decide whether compiled code is valid for a call. Plain frozen records.
+"""Guards: the checks that decide whether compiled code is valid for a call.
 
-Events about guards: torch's guard trees and recompile reasons, and our record of the guards that calls failed.
+First as a Session has them; then the events of the log: torch's guard trees and recompile reasons, and ctrace's record
+of the guards that calls failed.
 """
 
 from collections.abc import Iterator
@@ -140,7 +141,7 @@ class LeftOut(Struct, frozen=True):
 
 
 class GuardText(HasText, Struct, frozen=True):
-    """The guards of one compilation as torch prints them; `findings/printed_tree.py` parses the text on demand."""
+    """The guards of one compilation as torch prints them; `findings/guard_tree.py` parses the text on demand."""
 
     body: Text
     """The guards; a large log keeps them until they are needed."""

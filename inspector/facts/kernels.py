@@ -1,7 +1,4 @@
-"""The kernels that a run generated, and the code that calls them; plain frozen records.
-
-Events about kernels and the code that calls them.
-"""
+"""The kernels that a run generated, and the code that calls them: as a Session has them, and as events of the log."""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum

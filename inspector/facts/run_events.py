@@ -1,6 +1,5 @@
-"""Records about the run itself: its process, versions, scenarios, calls and end.
-
-Events about the run itself, its scenarios, compiled and skipped functions, breaks, graphs and metrics.
+"""Events about the run itself: its process, versions, scenarios, calls and end; and torch's about compiled and skipped
+functions, breaks, graphs and metrics.
 """
 
 from collections.abc import Mapping

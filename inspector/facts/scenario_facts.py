@@ -1,8 +1,7 @@
 """Where a scenario comes from, how it ended, and how its results were compared, as the capture writes it.
 
-Separate from `session.py`, so that the program under capture does not wait for that import.
-
-Records about the calls of a scenario: how they ended, and where their results differ from eager's.
+Separate from `session.py`, so that the program under capture does not wait for that import. The records of the log are
+about the calls of a scenario: how they ended, and where their results differ from eager's.
 """
 
 from enum import StrEnum

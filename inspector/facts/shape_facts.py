@@ -1,6 +1,5 @@
-"""The sizes in a Session: plain frozen records.
-
-Events about sizes, from torch and from ctrace's hook: symbols, conditions, and the result for each dimension.
+"""The sizes in a Session, and the events about them, from torch and from ctrace's hook: symbols, conditions, and the
+result for each dimension.
 """
 
 from enum import StrEnum

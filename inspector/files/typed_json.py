@@ -117,17 +117,18 @@ def _tuple(items: tuple[Any, ...], data: list[Any], what: str) -> tuple[Any, ...
 
 
 def _struct(kind: type[Struct], data: dict[str, Any], what: str) -> Any:
-    if unknown := data.keys() - set(kind.__struct_fields__):
+    names = dict(zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True))
+    if unknown := data.keys() - names.keys():
         raise ValueError(f"{what} has an unknown field: {min(unknown)!r:.60}")
-    if missing := [name for name in required_fields(kind) if name not in data]:
+    if missing := [name for name in required_names(kind) if name not in data]:
         raise ValueError(f"{what} has no {missing[0]}")
     hints = _hints(kind)
-    return kind(**{name: _typed(hints[name], value, name) for name, value in data.items()})
+    return kind(**{names[name]: _typed(hints[names[name]], value, name) for name, value in data.items()})
 
 
-def required_fields(kind: type[Struct]) -> tuple[str, ...]:
-    """Return the names of the fields without a default."""
-    names, defaults = kind.__struct_fields__, kind.__struct_defaults__  # the last fields have the defaults
+def required_names(kind: type[Struct]) -> tuple[str, ...]:
+    """Return the names in JSON of the fields without a default."""
+    names, defaults = kind.__struct_encode_fields__, kind.__struct_defaults__  # the last fields have the defaults
     padded = (NODEFAULT,) * (len(names) - len(defaults)) + defaults
     return tuple(name for name, default in zip(names, padded, strict=True) if default is NODEFAULT)
 

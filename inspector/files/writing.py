@@ -1,6 +1,7 @@
-"""Write files whole or not at all; write through links and into devices if the user names one.
+"""Write files whole or not at all (`write_text`), also through links and into devices if the user names one
+(`write_output`).
 
-Replace the text of a user's file: whole or not at all, with its permissions, its owner and its other names.
+A user's own file keeps its permissions, its owner and its other names (`replace_text`).
 """
 
 import errno

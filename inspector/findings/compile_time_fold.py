@@ -1,6 +1,7 @@
-"""Fold the begin and end marks of torch's compile steps into spans, and records of caches into look-ups.
+"""Fold the begin and end marks of torch's compile steps into spans, and records of caches into look-ups
+(`compile_time_of`).
 
-Also return all metrics that torch logged for each compilation, by torch's own names.
+`all_metrics` returns what torch measured of each compilation, by torch's own names.
 """
 
 import json

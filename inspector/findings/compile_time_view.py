@@ -1,6 +1,7 @@
-"""Answers about compile time: where it goes, by phase, by graph and as a tree; what caches returned, and why.
+"""Answers about compile time: where it goes, by phase, by graph and as a tree; what caches returned, and why
+(`compile_document`).
 
-Compare cache keys by their components, which a large log keeps until a view needs them.
+Cache keys are compared by their components (`nearest`), which a large log keeps until a view needs them.
 """
 
 from collections import Counter

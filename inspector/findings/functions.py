@@ -1,6 +1,6 @@
-"""Find the function of a compilation, with its file and line.
+"""Find the function of a compilation (`place_of`) or of a frame (`Codes`), with its file and line.
 
-Find a frame's function by file, line and plain name; a file may have several functions named `forward`.
+A frame has a file, a line and a plain name; a file may have several functions named `forward`.
 """
 
 import re

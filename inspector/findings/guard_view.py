@@ -1,6 +1,6 @@
-"""Query the guards of a run: what they check, which line created them, and what they cost.
+"""Query the guards of a run: what they check, which line created them, and what they cost (`guards_document`).
 
-Parse a tensor's guard, and describe its strides.
+`tensor_guards` parses a tensor's guard, and describes its strides.
 """
 
 import re
@@ -15,8 +15,8 @@ from ctrace.inspector.errors import SelectionError, TargetError
 from ctrace.inspector.facts.findings import Frame, Owner
 from ctrace.inspector.facts.guard_facts import Guard, GuardCost, GuardNode, GuardTree, LeftOut
 from ctrace.inspector.facts.session import Compilation, RunDocument, Scenario, Session
+from ctrace.inspector.findings.guard_tree import completed, count, latency_of, parse, with_frames
 from ctrace.inspector.findings.kernels.kernel_view import suggestion
-from ctrace.inspector.findings.printed_tree import completed, count, latency_of, parse, with_frames
 from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.source.source_names import user_name
 

@@ -1,8 +1,7 @@
-"""Find missed fusions: pairs of kernels that share data, with the extra memory traffic that each causes.
+"""Find missed fusions (`not_fused`): pairs of kernels that share data, with the extra memory traffic that each causes.
 
-Why two nodes were not fused is torch's logged reason, or else what is certain without one.
-
-Find the buffers that two nodes share, and the bytes that one fused kernel would not move.
+`sharing` finds the buffers that two nodes share, and the bytes that one fused kernel would not move. Why two nodes were
+not fused is torch's logged reason, or else what is certain without one (`Reasons`).
 """
 
 from collections import defaultdict

@@ -1,6 +1,6 @@
-"""What `ctrace shapes` answers: the sizes of each function, and lines that keep them dynamic.
+"""What `ctrace shapes` answers (`shapes_document`): the sizes of each function, and lines that keep them dynamic.
 
-Write lines that keep a size dynamic, for the user to paste, only where they help.
+These lines are written for the user to paste, only where they help (`marks`).
 """
 
 import re

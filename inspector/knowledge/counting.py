@@ -1,6 +1,6 @@
-"""Counts and bytes as text: the one place that forms plurals, and that chooses the unit of bytes.
+"""Counts, bytes and names as text: the one place that forms plurals, and that chooses the unit of bytes.
 
-Parts of sentences that are said only if there is something to say. Sets of names, written as text.
+Also parts of sentences that are said only if there is something to say, and sets of names.
 """
 
 from collections.abc import Sequence

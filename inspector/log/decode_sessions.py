@@ -1,6 +1,6 @@
-"""Make what a session says of a graph part's fusion from its record, in which numbers stand for names.
+"""Make what a Session says of fusion, scenarios and dangers from their records.
 
-Make what a session says of scenarios and dangers from their records, which are flat.
+In the record of a graph part's fusion, numbers stand for names (`fusion_of`); those of scenarios and dangers are flat.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,11 +1,10 @@
 """Decode each log entry with the decoder that `_DECODERS` has for its kind.
 
-An entry that ctrace knows but does not use becomes `Ignored`; one that it does not know becomes `Unknown`. ctrace's own
-records are Structs and decode as they are declared (`facts/wire.py`). Torch's entries have decoders here, beside the
-source that writes them: sizes (fx/experimental/symbolic_shapes.py, 2.11 and 2.13), code, sweeps of autotuning. Graphs
-stay text, which `findings/graphs/text/` parses on demand.
-
-Records of torch that ctrace shows as torch wrote them: `ctrace explain --json` has their texts.
+An entry that ctrace knows but does not use becomes `Ignored`; one that it does not know becomes `UnknownEvent`.
+ctrace's own records are Structs and decode as they are declared (`facts/wire.py`). Torch's entries have decoders here,
+beside the source that writes them: sizes (fx/experimental/symbolic_shapes.py, 2.11 and 2.13), code, sweeps of
+autotuning. Graphs stay text, which `findings/graphs/parse.py` parses on demand; so do records that
+`ctrace explain --json` shows as torch wrote them.
 """
 
 import re

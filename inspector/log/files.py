@@ -1,6 +1,5 @@
-"""Open a trace log, compressed or not, and recognize one by its content.
-
-Read the files into which a log was rotated as one log.
+"""Open a trace log (`opened`), compressed or not, recognize one by its content (`is_log`), and join the files into
+which one was rotated (`join`).
 
 logrotate and its like number the parts (`x.log`, the newest, then `x.log.1`, `x.log.2.gz`) or date them
 (`x.log-20260721`). A new process of torch opens a log of another name, so parts of one name belong together.

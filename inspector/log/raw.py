@@ -1,6 +1,6 @@
-"""Collect the events of a log by subject; `session/build.py` builds a Session from them.
+"""Collect the events of a log by subject (`Raw`); `session/build.py` builds a Session from them.
 
-Keep the begin and end marks of compile steps, of which a log may have millions, in columns.
+Begin and end marks of compile steps, of which a log may have millions, are kept in columns (`Marks`).
 """
 
 from array import array

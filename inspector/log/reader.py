@@ -1,13 +1,12 @@
-"""Read a trace log in torch's structured-trace format, one entry at a time.
+"""Read a trace log in torch's structured-trace format, one entry at a time (`read`, and `follow` while it grows).
 
 A record is one line, a glog prefix and a JSON object (torch/_logging/_internal.py, `TorchLogsFormatter`, 2.13); its
 payload follows in lines that start with a tab. A broken record becomes a `Broken`, never an exception.
 
-Tell an edit of a log from damage, by the form of a payload that does not match its checksum.
-
-An edit, such as a redaction, replaces words: text stays text, JSON stays JSON, and each record keeps its own lines.
-Damage loses, adds or moves bytes wherever they are, so it leaves half of something: of a letter, of JSON, of the first
-line of another record. How many payloads do not match says nothing: of a cold compile, few contain a name.
+The form of a payload that does not match its checksum tells an edit of the log from damage (`form_of`). An edit, such
+as a redaction, replaces words: text stays text, JSON stays JSON, and each record keeps its own lines. Damage loses,
+adds or moves bytes wherever they are, so it leaves half of something: of a letter, of JSON, of the first line of
+another record. How many payloads do not match says nothing: of a cold compile, few contain a name.
 """
 
 import json

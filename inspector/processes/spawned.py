@@ -1,10 +1,8 @@
-"""Start processes that can be killed with all their descendants: by a watcher on Linux, by process group elsewhere.
+"""Start processes that can be killed with all their descendants (`started`), or for their output alone (`answer_of`).
 
-Adopt and kill the processes that a killed watcher leaves behind.
-
-This process is a subreaper only while it captures: it may belong to the user, such as a test runner.
-
-Run another program for its output; like a capture, the program ends with the command line.
+They are killed by a watcher on Linux, by process group elsewhere, and end with the command line. `Orphans` adopts and
+kills what a killed watcher leaves behind: this process is a subreaper only while it captures, since it may belong to
+the user, such as a test runner.
 """
 
 import ctypes

@@ -1,12 +1,12 @@
 """What a run's result depends on: every question that its program asked, with the answer that it got.
 
-*There is no such file* is an answer, too. Contents count for the user's files, and identity (size, times, inode) for
-libraries, system files and large files: a program cannot set the time of a change, so an edit in place shows there.
+`answers_of` collects them, and `is_current` asks them again. *There is no such file* is an answer, too. Contents count
+for the user's files, and identity (size, times, inode) for libraries, system files and large files: a program cannot
+set the time of a change, so an edit in place shows there.
 
-Find code of the user's that asks what neither the kernel nor Python reports: the clock, chance, the machine's load.
-
-Nobody can ask these questions again, so the result of such a model is not reused. This module parses the code and never
-runs it. In doubt it counts: a needless run costs seconds.
+Some code of the user's asks what neither the kernel nor Python reports: the clock, chance, the machine's load. Nobody
+can ask these questions again, so the result of such a model is not reused. `unrepeatable` finds that code by parsing
+it, and never runs it. In doubt it counts: a needless run costs seconds.
 """
 
 import ast

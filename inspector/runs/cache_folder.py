@@ -1,9 +1,8 @@
-"""The private folder of torch's caches, which is kept between runs.
+"""The private folder of torch's caches, which is kept between runs, and the keys that runs looked up in it.
 
-Its name holds a proof that this user's ctrace made it: torch unpickles the files in its caches, and a cloned
-repository may contain any folder.
-
-Remember the keys that runs looked up in torch's caches, and compare missed keys with them.
+The folder's name holds a proof that this user's ctrace made it: torch unpickles the files in its caches, and a cloned
+repository may contain any folder. The keys are kept so that a missed one can be compared with the nearest earlier one
+(`with_earlier_keys`).
 """
 
 import json

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, field, to_builtins
 
 from ctrace.inspector.facts.trial import ProofRequest, Trial
 from ctrace.inspector.files.typed_json import parsed_object, read_object, typed
@@ -36,8 +36,8 @@ class Options(Struct, frozen=True):
     """Whether to measure the cost of guards."""
     guard_parts: bool = True
     """With `guard_cost`, whether to measure each part of a guard tree, too; that takes most of the time."""
-    target: str | None = None
-    """The target GPU; None for the device that the program runs on."""
+    gpu: str | None = field(default=None, name="target")
+    """The target GPU (`--target`); None for the device that the program runs on."""
     trace_only: bool = False
     """Whether to run graphs as Dynamo captured them, whatever `backend` says; see `inductor_guards`."""
     inductor_guards: bool = True
@@ -98,7 +98,7 @@ class CaptureRequest(Struct, frozen=True):
     owned: tuple[str, ...] = ()
     """Paths whose code counts as the user's."""
     gpu: TargetGpu | None = None
-    """The GPU that `options.target` names."""
+    """The GPU that `options.gpu` names."""
     typed: str | None = None
     """The path of a program as typed, which becomes its `sys.argv[0]`."""
     cores: int | None = None

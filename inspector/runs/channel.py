@@ -1,9 +1,7 @@
 """The connection between a command and its capturing child: the request goes to the child, the log comes back.
 
-Both are files in the run's folder. If the disk refuses them, they go through pipes: then the
-run is complete, but not saved.
-
-Send a log through a pipe if the disk refuses it, in frames that concurrent writers cannot split.
+A `Channel` uses files in the run's folder for both. If the disk refuses them, they go through pipes: then the run is
+complete, but not saved. Through a pipe, the log goes in frames, which concurrent writers cannot split.
 """
 
 import errno

@@ -1,10 +1,10 @@
-"""Own the processes of a capture: start the program, and kill it with all its descendants.
+"""Own the processes of a capture: start the program, kill it with all its descendants, and save what it prints.
 
 On Linux, a watcher (`watcher.py`) kills all of them when the command line ends, even if SIGKILL ends it. macOS has no
 subreaper: there, a program that does not need the keyboard gets a process group, and ctrace kills the whole group.
 Processes that leave the group survive, and all of them survive if SIGKILL ends the command line.
 
-Save the output of a captured program to a file of limited size, and keep the last lines.
+The output goes to a file of limited size, and its last lines are kept for the report of a failure (`OutputTail`).
 """
 
 import errno

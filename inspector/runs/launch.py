@@ -107,13 +107,13 @@ def launch(
     environment = _environment(request)
     watch = _Watch(child, None if timeout is None else began + timeout, observe)
 
-    order: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
 
     def fork(channel: Channel) -> AbstractContextManager[bool]:
-        return child.forked(request, (*channel.arguments, *order), environment, (stdout, stderr), channel.inherited)
+        return child.forked(request, (*channel.arguments, *first), environment, (stdout, stderr), channel.inherited)
 
     def started(module: str, function: str, channel: Channel) -> AbstractContextManager[bool]:
-        name, arguments = f"ctrace.inspector.capture.{module}", (*channel.arguments, *order)
+        name, arguments = f"ctrace.inspector.capture.{module}", (*channel.arguments, *first)
         command = python(name, *arguments, function=function, interpreter=child.interpreter)
         return child.running(command, environment, stdout, stderr, channel.inherited)
 
@@ -139,7 +139,7 @@ def launch(
     raw, is_saved = run_first_that_starts()
     if watch.status == WARMED and request.kind == "model":
         _empty(run)
-        order = (COMPILES_FIRST,)
+        first = (COMPILES_FIRST,)
         raw, is_saved = run_first_that_starts()
     seconds = time.monotonic() - began
     failure = raw.failure or _failure(watch.status, watch, raw, timeout, request)

@@ -17,7 +17,7 @@ from ctrace.inspector.log.files import unreadable
 from ctrace.inspector.log.reader import read
 from ctrace.inspector.runs.store import SavedRun
 from ctrace.inspector.session.build import build
-from ctrace.inspector.session.index import Index
+from ctrace.inspector.session.session_cache import SessionCache
 
 
 def load(run: SavedRun) -> Session:
@@ -68,7 +68,7 @@ def load_log(
     try:
         check_regular(log)
         size = log.stat().st_size
-        index = Index(indexes, log) if indexes is not None and size >= _LARGE else None
+        index = SessionCache(indexes, log) if indexes is not None and size >= _LARGE else None
         with no_collection():
             if index is not None and (known := index.read()) is not None:
                 return replace(known, target=Target(path=str(log)))
@@ -80,7 +80,7 @@ def load_log(
     return session
 
 
-def _keep(index: Index, session: Session, say: Callable[[str], None] | None) -> None:
+def _keep(index: SessionCache, session: Session, say: Callable[[str], None] | None) -> None:
     """Write the index; without one, the next view only takes longer."""
     try:
         index.write(session)

@@ -1,10 +1,9 @@
-"""Check that options fit together and fit the target, before a process starts.
+"""Parse and check the options of a capture, before a process starts.
 
-Parse inputs: `float32[8,128]`, `mask=bool[8,n]`, `0.5`; and `--vary 0=1,2,3` or `--vary dtype=float64`.
-
-The capture creates the values.
-
-Parse `--assume "model.py:31:12=True,False"`: what a value is that does not exist under `--fake`.
+Parsed are inputs, such as `float32[8,128]`, `mask=bool[8,n]` and `0.5`, whose values the capture creates;
+`--vary 0=1,2,3` and `--vary dtype=float64`; and `--assume "model.py:31:12=True,False"`, which says what a value is that
+does not exist under `--fake`. `check_options` refuses options that do not fit together, `check_target` those that do
+not fit the target.
 """
 
 import ast
@@ -204,7 +203,7 @@ def check_options(resolved: Resolved, options: Options) -> None:
     Raises:
         TargetError: an option does not fit or cannot be parsed.
     """
-    if options.target is not None:
+    if options.gpu is not None:
         check_target(build=options.build, backend=options.backend)
     if options.fast:
         _check_fast(options)
@@ -216,7 +215,7 @@ def check_options(resolved: Resolved, options: Options) -> None:
         build=options.build,
         guard_cost=options.guard_cost,
         guard_parts=options.guard_parts,
-        target=options.target,
+        gpu=options.gpu,
         trace_only=options.trace_only,
         inductor_guards=options.inductor_guards,
         fast=options.fast,
@@ -242,7 +241,7 @@ def _check_fast(options: Options) -> None:
     Raises:
         TargetError: another option needs a backend.
     """
-    others = {"--target": options.target is not None, "--build": options.build, "--backend": options.backend}
+    others = {"--target": options.gpu is not None, "--build": options.build, "--backend": options.backend}
     conflict = next((name for name, is_set in others.items() if is_set), None)
     if conflict is not None:
         raise TargetError(

@@ -133,7 +133,7 @@ def same_but_for_gpu(first: CaptureRequest, second: CaptureRequest) -> bool:
 
 
 def _without_gpu(request: CaptureRequest) -> dict[str, object]:
-    options = {**asdict(request.options), "target": None}
+    options = {**asdict(request.options), "gpu": None}
     return {**asdict(request), "options": options, "gpu": None, "log": "", "records_files": False, "seed": None}
 
 

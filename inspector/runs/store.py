@@ -76,7 +76,8 @@ KEEP = 10
 KEPT = "kept"
 """The file in a run's folder that keeps the run from being pruned; run.json is rewritten when a run ends."""
 _INFO = "run.json"
-_ORDER = "order.json"
+_REQUEST = "order.json"
+"""The request of the capture; the name stays, since saved runs have it."""
 _TRASH = ".trash-"
 _LOG = "trace.log"
 
@@ -105,7 +106,7 @@ class SavedRun(Struct, frozen=True):
     @property
     def request(self) -> Path:
         """The request that the child process reads."""
-        return self.folder / _ORDER
+        return self.folder / _REQUEST
 
     @property
     def is_kept(self) -> bool:
@@ -307,7 +308,7 @@ class Store:
 
 def _is_of_run(folder: Path) -> bool:
     """Whether a folder has a part of a run; one that lost its run.json is a damaged run."""
-    return any(os.path.lexists(folder / name) for name in (_INFO, _ORDER, _LOG))
+    return any(os.path.lexists(folder / name) for name in (_INFO, _REQUEST, _LOG))
 
 
 def _info(run: SavedRun) -> dict[str, Any]:

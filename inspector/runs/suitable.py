@@ -37,7 +37,7 @@ def why_new_process(request: CaptureRequest, *, lowers: bool = False) -> str:
         return "it is a program"
     # A program chooses its backend itself; what a trial of one counts is Dynamo's, whatever that backend is.
     is_more = options.build or not (lowers or options.trace_only or is_program)
-    if options.target is not None or (is_more and request.proof is None):
+    if options.gpu is not None or (is_more and request.proof is None):
         return "it does more than capture graphs"
     try:
         _Reading(request).check()

@@ -14,11 +14,11 @@ from ctrace.inspector.facts.run_events import ProblemMet
 from ctrace.inspector.facts.session import Problem
 from ctrace.inspector.facts.trial import UNCHANGED, Trial, Tried
 from ctrace.inspector.files.scratch import scratch
-from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.capture_request import Options, is_inductor
 from ctrace.inspector.runs.child import ChildProcess, dropped_output
 from ctrace.inspector.runs.fork_client import ForkServer
 from ctrace.inspector.runs.launch import NOT_PASSED_ON
+from ctrace.inspector.runs.run_capture import capture
 from ctrace.inspector.runs.saving import Adds
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import ModelTarget, Resolved
@@ -45,7 +45,7 @@ def _can_be_tried(resolved: Resolved, options: Options) -> bool:
 
     A program may write files or train for hours, and trials do not cover code for another GPU.
     """
-    is_plain = options.target is None and not options.fullgraph and not options.fast
+    is_plain = options.gpu is None and not options.fullgraph and not options.fast
     return isinstance(resolved, ModelTarget) and is_plain
 
 

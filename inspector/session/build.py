@@ -1,17 +1,10 @@
 """Build a Session from the events of a log, without side effects and without torch.
 
-Find evidence that a log or a run stops early, without side effects and without torch.
-
-A log that TORCH_TRACE wrote has no end mark, so only open spans show that it was cut off. Torch opens and closes a span
-around each phase of compiling (`dynamo_timed`, _dynamo/utils.py, 2.11 to 2.13; closed in a `finally`, so also if
-compiling raises), and writes metrics at the end of each compilation, also of failed ones. Spans that are open in the
-thread that wrote the last record were cut off. Between two compilations no span is open, so a cut there leaves no
-evidence.
+`build` reads the events, `assemble` calls the fold of each subject for those that are already collected.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import PurePath
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
@@ -19,11 +12,10 @@ from ctrace.inspector.facts.bytecode_facts import GraphMade
 from ctrace.inspector.facts.cluster_facts import ClusterFacts
 from ctrace.inspector.facts.compile_time import Metrics
 from ctrace.inspector.facts.findings import CacheUse, Limit, Owner, Recompile
-from ctrace.inspector.facts.fusion_facts import Fusion, FusionDone, Node
 from ctrace.inspector.facts.graph_facts import Graphs, GraphStage, SymbolMeant, Unrolled
 from ctrace.inspector.facts.guard_facts import GuardText
 from ctrace.inspector.facts.kernels import Stage
-from ctrace.inspector.facts.outcome import CutKind, CutOff
+from ctrace.inspector.facts.outcome import CutOff
 from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
 from ctrace.inspector.facts.session import (
     Bytecode,
@@ -42,10 +34,13 @@ from ctrace.inspector.facts.session import (
 from ctrace.inspector.facts.stored import Stored
 from ctrace.inspector.findings.autotuning_fold import tuned_kernels_of, tuned_of
 from ctrace.inspector.findings.breaks.break_fold import breaks_of, reports_of
-from ctrace.inspector.findings.breaks.costs import functions_of, skips_of, total, with_costs, with_coverage
+from ctrace.inspector.findings.breaks.costs import with_costs
+from ctrace.inspector.findings.breaks.coverage import functions_of, total, with_coverage
+from ctrace.inspector.findings.breaks.skip_fold import skips_of
 from ctrace.inspector.findings.compile_time_fold import compile_time_of, miscounted_lookups
 from ctrace.inspector.findings.cuda_graph_fold import cuda_graphs_of
 from ctrace.inspector.findings.functions import Codes, place_of
+from ctrace.inspector.findings.fusion_fold import fusions_of
 from ctrace.inspector.findings.graphs.checked_passes import attention_of, passes_of
 from ctrace.inspector.findings.kernels.kernel_fold import built_of, generated_of, timed_of, unbalanced, user_kernels_of
 from ctrace.inspector.findings.shape_fold import shapes_of
@@ -56,110 +51,9 @@ from ctrace.inspector.knowledge.releases import is_untried
 from ctrace.inspector.log.raw import MOST_PROBLEMS, Raw
 from ctrace.inspector.log.reader import Broken, LogEntry
 from ctrace.inspector.session.crosschecks import disagreements, missing
+from ctrace.inspector.session.log_end import cut_off, exited
 from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.source.source_names import user_name
-from ctrace.inspector.source.stacks import user_lines
-
-
-def fusions_of(done: Iterable[FusionDone], prefixes: Mapping[str, str]) -> tuple[Fusion, ...]:
-    """Return the fusion of each graph part with the user's lines; a fused node has the lines of all its operations."""
-    return tuple(_with_lines(each, prefixes) for each in done)
-
-
-def _with_lines(done: FusionDone, prefixes: Mapping[str, str]) -> Fusion:
-    stacks = dict.fromkeys(stack for each in done.stacks.values() for stack in each)
-    of_stack = {stack: user_lines((stack,), prefixes) for stack in stacks}
-    of_node = {name: _joined(of_stack[stack] for stack in each) for name, each in done.stacks.items()}
-    of_operation = {
-        operation: of_node.get(node.name, ()) for node in done.fusion.nodes for operation in node.operations
-    }
-
-    def placed(node: Node) -> Node:
-        return replace(node, lines=_joined(of_operation.get(operation, ()) for operation in node.operations))
-
-    fusion = done.fusion
-    return replace(fusion, nodes=tuple(map(placed, fusion.nodes)), result=tuple(map(placed, fusion.result)))
-
-
-def _joined(parts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(line for part in parts for line in part))
-
-
-_AFTER = "everything after that"
-
-
-def cut_off(raw: Raw, failure: Failure | None, unfinished: str | None, missing: tuple[str, ...]) -> Iterator[CutOff]:
-    """List the evidence, open compilations first.
-
-    Args:
-        raw: The log.
-        failure: How the program failed, which explains why the log has no end.
-        unfinished: What else shows that the run did not finish; empty if the run finished, None if not known.
-        missing: Sentences that say what other sources count and the log lacks.
-    """
-    yield from _unfinished_compilations(raw)
-    if not raw.ended:  # a fork that generates code beside the capture ends inside a span
-        yield from _spans(raw)
-    if not raw.records and failure is None:
-        yield CutOff(CutKind.EMPTY, "the log is empty", "everything: whether anything was compiled at all")
-    yield from _run(raw, failure, unfinished)
-    for broken in raw.broken:
-        what = f"the trace log cannot be read there: {broken.why}"
-        yield CutOff(CutKind.RECORD, what, "the contents of that record", line=broken.number)
-    if (left := raw.broken_count - len(raw.broken)) > 0:
-        yield CutOff(CutKind.RECORD, f"{left:,} more records of the trace log cannot be read", "their contents")
-    if raw.stops_at is not None:
-        yield CutOff(CutKind.LINE, "the log stops in the middle of a line", _AFTER, line=raw.stops_at)
-    for place, asked in dict.fromkeys((f"{PurePath(each.file).name}:{each.line}", each.asked) for each in raw.stopped):
-        yield CutOff(CutKind.VALUE, f"the call stopped at {place}, which asks for {asked}", "the rest of that call")
-    for what in missing:
-        yield CutOff(CutKind.MISSING, what, "the contents of those records")
-
-
-def exited(raw: Raw, failure: Failure | None, unfinished: str | None) -> str:
-    """Return how a program ended its own process without a failure; empty if it did not."""
-    if raw.ended or failure is not None:
-        return ""
-    if raw.exited is not None:
-        return raw.exited.how
-    if unfinished == "":
-        return "exit code 0, without Python's own cleanup"
-    return ""
-
-
-def _run(raw: Raw, failure: Failure | None, unfinished: str | None) -> Iterator[CutOff]:
-    """Check that a log of ctrace has its end mark, unless the program ended its own process or crashed."""
-    if raw.ended or raw.exited is not None or failure is not None:
-        return
-    if unfinished:
-        yield CutOff(CutKind.RUN, unfinished, _AFTER)
-    elif unfinished is None and raw.environment.get("ctrace"):
-        yield CutOff(CutKind.RUN, "the log ends before the run did; the rest is not shown", _AFTER)
-
-
-def _unfinished_compilations(raw: Raw) -> Iterator[CutOff]:
-    """Find compilations without metrics."""
-    for compile_id in raw.seen:
-        if compile_id not in raw.metrics:
-            place = place_of(raw, compile_id)
-            where = ""
-            if place.function:
-                where = f" of {place.function} ({PurePath(place.file).name}:{place.begins})"
-            what = f"compilation {compile_id}{where} started, and the log ends before it finished"
-            yield CutOff(CutKind.COMPILATION, what, "its graph breaks, graphs, guards and kernels", compile_id)
-
-
-def _spans(raw: Raw) -> Iterator[CutOff]:
-    """Find phases that are open at the end of the log, such as a backward, in compilations that are not open."""
-    for spans in raw.spans.values():
-        for span in spans[:1]:
-            if span.compilation not in raw.seen or span.compilation in raw.metrics:
-                of = ""
-                if span.compilation:
-                    of = f" of {span.compilation}"
-                what = f"{span.name.replace('_', ' ')}{of} started, and the log ends before it finished"
-                yield CutOff(CutKind.COMPILATION, what, "its graphs and kernels", span.compilation)
-
 
 _DEFAULT_LIMIT = 8
 """The default of torch._dynamo.config.recompile_limit, for logs that do not have it (2.11 to 2.13)."""

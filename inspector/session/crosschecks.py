@@ -4,10 +4,9 @@ Reports show the entries of torch's structured trace. This module compares them 
 (`torch._dynamo.utils.counters`, 2.11 and 2.13), with the metrics of each compilation, and with Dynamo's resume
 functions, each of which resumes from a break.
 
-Check that the failed guards that ctrace found include the guard that torch names first.
-
-Torch's reasons come from `get_guard_fail_reason_helper` (_dynamo/guards.py, 2.11 to 2.13), which stops at the first
-failed guard of an entry and writes `L['x']` as `x`.
+The failed guards that ctrace found are to include the guard that torch names first (`unexplained`). Torch's reasons
+come from `get_guard_fail_reason_helper` (_dynamo/guards.py, 2.11 to 2.13), which stops at the first failed guard of an
+entry and writes `L['x']` as `x`.
 """
 
 import ast
@@ -20,8 +19,8 @@ from ctrace.inspector.facts.guard_facts import EntryHeld
 from ctrace.inspector.findings.breaks.break_fold import CONSEQUENCE, Report
 from ctrace.inspector.findings.functions import place_of
 from ctrace.inspector.findings.graphs.checked_passes import miscounted
+from ctrace.inspector.findings.guard_tree import EXPECTED_TENSOR, PARAMETER_HINT, TENSOR
 from ctrace.inspector.findings.kernels.kernel_fold import miscounted_kernels
-from ctrace.inspector.findings.printed_tree import EXPECTED_TENSOR, PARAMETER_HINT, TENSOR
 from ctrace.inspector.knowledge.counting import count
 from ctrace.inspector.log.raw import Raw
 

@@ -1,6 +1,7 @@
-"""Write the first answers: one sentence on what happened, counts of generated code, and what to do next.
+"""Write the first lines of every screen (`first_lines`) and the first answers: a `sentence` on what happened, counts of
+generated code, and what to do next (`next_steps`).
 
-Write the first lines of every screen: what was cut off, and which scenarios did not run.
+The first lines say what was cut off, and which scenarios did not run.
 """
 
 from collections import Counter

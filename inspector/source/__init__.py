@@ -1,4 +1,4 @@
 """The user's source: find a file's owner, a function's first line, the construct on a line, and the user's frames.
 
-Imports `log` and `model`. Start in `owners.py`.
+Imports `errors` and `facts` only. Start in `owners.py`.
 """

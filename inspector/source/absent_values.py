@@ -5,7 +5,7 @@ None, as in a constructor before `fit`, then raises. No call of the proof need h
 the one that the file made. So the file is read for a None that may get there: through a parameter, a field of a
 configuration, a table, `dict.get`, the end of a function, an option of a command line; for attributes that not each way
 through a constructor sets (`certain_attributes.py`), for names that not each way to the statement binds
-(`certain_names.py`), and for classes that make attributes up. Where one is found, the author is asked.
+(`known_values.py`), and for classes that make attributes up. Where one is found, the author is asked.
 
 Reads Python without running it.
 """

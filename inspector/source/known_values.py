@@ -1,10 +1,9 @@
 """What is certain where a statement begins: which values cannot be None, and which names have a value.
 
-A value cannot be None where changed statements read it because of the statements before them.
-
-A name that only one side of an `if` binds, or a loop that may have no round, is unbound in other calls: the branch that
-read it was rarely taken, and what replaces the branch reads it in each call. So a name is certain if each way to the
-statement binds it. Of one that the function or the file binds and that is not certain, `absent_values.py` asks.
+The statements before it make a value certain (`known_to_be_there`), and a name (`certain_names`). A name that only one
+side of an `if` binds, or a loop that may have no round, is unbound in other calls: the branch that read it was rarely
+taken, and what replaces the branch reads it in each call. So a name is certain if each way to the statement binds it.
+Of one that the function or the file binds and that is not certain, `absent_values.py` asks.
 
 Reads Python without running it.
 """

@@ -1,6 +1,7 @@
-"""Get source text that parses: a file from the log, or the single line that a frame quotes from another file.
+"""Source text of the log: parse it (`parsed`), and show a line with the lines around it, as the file was when it ran
+(`snippet`).
 
-Show a line of a source file with the lines around it, as the file was when it ran.
+The text is a file from the log, or the single line that a frame quotes from another file.
 """
 
 import ast

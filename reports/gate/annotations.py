@@ -5,7 +5,7 @@ Format and escaping: GitHub's documentation, "Workflow commands for GitHub Actio
 
 from collections.abc import Iterable, Iterator
 
-from ctrace.inspector.features.check.gate_model import CheckOutcome
+from ctrace.inspector.features.check.check_model import CheckOutcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, commands_document
 from ctrace.reports.gate.gate_findings import SharedFinding, lines, review_block, shared_findings

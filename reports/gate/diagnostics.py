@@ -7,7 +7,7 @@ characters count from 0, and a character is a UTF-16 code unit.
 from typing import Any
 from urllib.parse import quote
 
-from ctrace.inspector.features.check.gate_model import CheckOutcome
+from ctrace.inspector.features.check.check_model import CheckOutcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.gate.gate_findings import SharedFinding, lines, shared_findings

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.features.check.gate_model import CheckedJob, CheckedState, CheckOutcome, FindingKind, GateFinding
+from ctrace.inspector.features.check.check_model import CheckedJob, CheckedState, CheckOutcome, FindingKind, GateFinding
 from ctrace.inspector.features.check.policy_model import Count
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.gate_findings import LONGEST, code, detail, headline, todo

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.diagnosis import Replacement, SuggestedRepair
 from ctrace.inspector.facts.findings import Cost
 from ctrace.inspector.facts.sites import SiteKey, SiteKind
-from ctrace.inspector.features.check.gate_model import EXITS, CheckedJob, CheckOutcome, FindingKind, GateFinding
+from ctrace.inspector.features.check.check_model import EXITS, CheckedJob, CheckOutcome, FindingKind, GateFinding
 from ctrace.inspector.grouping import collected
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import is_hidden, without_commands

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from ctrace.inspector.features.check.gate_model import CheckedJob, CheckOutcome
+from ctrace.inspector.features.check.check_model import CheckedJob, CheckOutcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markdown_document
 from ctrace.reports.gate.gate_findings import (

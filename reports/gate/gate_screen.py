@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.facts.findings import Owner
-from ctrace.inspector.features.check.gate_model import CheckedJob, CheckOutcome, GateFinding
+from ctrace.inspector.features.check.check_model import CheckedJob, CheckOutcome, GateFinding
 from ctrace.inspector.features.check.policy_model import Count
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.gate_findings import code, detail, folded, headline, identity, todo

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.facts.sites import Site, SiteKind
-from ctrace.inspector.features.check.gate_model import CheckedJob, CheckOutcome, FindingKind, GateFinding, JobKey
+from ctrace.inspector.features.check.check_model import CheckedJob, CheckOutcome, FindingKind, GateFinding, JobKey
 from ctrace.inspector.features.check.policy_model import Count
 from ctrace.inspector.files.writing import working_folder
 from ctrace.reports import format as fmt

@@ -36,7 +36,7 @@ from typing import Any
 
 from ctrace.inspector.facts.diagnosis import Replacement, SuggestedRepair
 from ctrace.inspector.facts.sites import Site
-from ctrace.inspector.features.check.gate_model import EXITS, CheckedJob, CheckOutcome, GateFinding
+from ctrace.inspector.features.check.check_model import EXITS, CheckedJob, CheckOutcome, GateFinding
 from ctrace.inspector.features.check.policy_model import Allow, Count
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.gate.gate_words import VERDICTS, near, own_spot, site_spot

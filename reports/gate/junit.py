@@ -9,7 +9,7 @@ from datetime import datetime
 from xml.etree import ElementTree
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.features.check.gate_model import EXITS, CheckedJob, CheckOutcome, GateFinding
+from ctrace.inspector.features.check.check_model import EXITS, CheckedJob, CheckOutcome, GateFinding
 from ctrace.inspector.grouping import grouped
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markup_document, xml_letters

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from ctrace.inspector.errors import Exit, TargetError
 from ctrace.inspector.facts.sites import Site, SiteKey
-from ctrace.inspector.features.check.gate_model import CheckOutcome, FindingKind, JobKey
+from ctrace.inspector.features.check.check_model import CheckOutcome, FindingKind, JobKey
 from ctrace.inspector.features.check.policy_model import Allow
 from ctrace.inspector.findings.breaks.lessons import Lesson, lesson
 from ctrace.inspector.version import __version__

@@ -11,7 +11,7 @@ from ctrace.inspector.facts.bytecode_facts import GraphMade
 from ctrace.inspector.facts.fusion_facts import FusionRecord
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.run_events import CallBegan, CompileStarted, StackFrame
-from ctrace.inspector.features.check.gate_model import CheckJob, JobKey
+from ctrace.inspector.features.check.check_model import CheckJob, JobKey
 from ctrace.inspector.features.check.pool import ENDED, STARTED
 from ctrace.inspector.runs.capture_request import Options
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.cli.sidebyside import sessions_for
-from ctrace.cli.view_run import Request, session_of, target_names
+from ctrace.cli.view_run import Request, gpu_names, session_of
 from ctrace.inspector.errors import SetupError, TargetError
 from ctrace.inspector.facts.session import Session, Target
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
@@ -30,9 +30,7 @@ def made(folder: Path, name: str | None, **options: Any) -> str:
     model.write_text("model = 1\ninputs = ()\n")
     run = Store(folder / ".ctrace").create(Target(str(model), "model"))
     gpu = None if name is None else gpu_named(name)
-    request = CaptureRequest(
-        "model", str(model), None, None, (), Options(target=name, **options), str(run.log), gpu=gpu
-    )
+    request = CaptureRequest("model", str(model), None, None, (), Options(gpu=name, **options), str(run.log), gpu=gpu)
     run.request.write_text(request.to_json())
     provenance.sign(run)
     log = Log().started()
@@ -60,13 +58,13 @@ def captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any,
 
     def capture(resolved: Any, options: Options, **_: object) -> Session:
         seen.append((resolved, options))
-        if options.target == "t4":
+        if options.gpu == "t4":
             raise TargetError("t4 failed", "try again")
-        gpu = replace(H100, target=str(options.target))
+        gpu = replace(H100, target=str(options.gpu))
         return replace(EMITTED, gpu=gpu)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ctrace.inspector.runs.capture.capture", capture)
+    monkeypatch.setattr("ctrace.inspector.runs.run_capture.capture", capture)
     return seen
 
 
@@ -75,7 +73,7 @@ def names(*gpus: str) -> dict[str, str]:
 
 
 def request(target: str | None, gpu: str | None, **options: Any) -> Request:
-    return Request(target, options={**options, "target": gpu})
+    return Request(target, options={**options, "gpu": gpu})
 
 
 @pytest.mark.parametrize(
@@ -107,8 +105,8 @@ def test_invalid_combinations_are_refused(words: tuple[str, ...], what: str, tod
 
 
 def test_names_are_unique_and_keep_their_order() -> None:
-    assert target_names(request(None, "H100, a100,h100")) == {"h100": "h100", "a100": "a100"}
-    assert target_names(request(None, None)) == {}
+    assert gpu_names(request(None, "H100, a100,h100")) == {"h100": "h100", "a100": "a100"}
+    assert gpu_names(request(None, None)) == {}
 
 
 def test_the_last_run_is_shown_if_it_was_for_that_gpu(tmp_path: Path) -> None:
@@ -137,7 +135,7 @@ def test_the_last_run_is_repeated(tmp_path: Path, captures: list[Any], capsys: p
     _, is_new = session_of(request(None, "h100", mode="reduce-overhead"))
     assert is_new
     assert captures == [
-        (ModelTarget(tmp_path / "model.py", None, None), Options(train=True, mode="reduce-overhead", target="h100"))
+        (ModelTarget(tmp_path / "model.py", None, None), Options(train=True, mode="reduce-overhead", gpu="h100"))
     ]
     assert "again for h100, with the options of the last run" in capsys.readouterr().err
 
@@ -152,7 +150,7 @@ def test_a_saved_run_with_another_backend_cannot_be_repeated(tmp_path: Path, cap
 def test_a_program_may_have_a_target(tmp_path: Path, captures: list[Any]) -> None:
     (tmp_path / "train.py").write_text("import torch\ntorch.compile(print)\n")
     session_of(request("train.py", "h100"))
-    assert captures[0][1] == Options(target="h100")
+    assert captures[0][1] == Options(gpu="h100")
     with pytest.raises(TargetError, match="is a program"):
         session_of(request("train.py", "h100", train=True))
 
@@ -160,7 +158,7 @@ def test_a_program_may_have_a_target(tmp_path: Path, captures: list[Any]) -> Non
 def test_several_are_captured_each_and_one_may_fail(tmp_path: Path, captures: list[Any]) -> None:
     made(tmp_path, None, train=True)
     found = sessions_for(request("model.py", "a100,t4,h100"), names("a100", "t4", "h100"))
-    assert sorted(str(options.target) for _, options in captures) == ["a100", "h100", "t4"]
+    assert sorted(str(options.gpu) for _, options in captures) == ["a100", "h100", "t4"]
     assert (list(found.sessions), found.failed, found.is_new) == (["a100", "h100"], {"t4": "t4 failed"}, True)
     with pytest.raises(TargetError, match="t4 failed"):
         sessions_for(request("model.py", "t4"), names("t4"))
@@ -181,7 +179,7 @@ def test_nothing_to_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
         raise SetupError("no torch", "install it")
 
     made(tmp_path, None)
-    monkeypatch.setattr("ctrace.inspector.runs.capture.capture", missing)
+    monkeypatch.setattr("ctrace.inspector.runs.run_capture.capture", missing)
     with pytest.raises(SetupError):
         sessions_for(request("model.py", "a100,h100"), names("a100", "h100"))
     assert captures == []

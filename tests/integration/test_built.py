@@ -11,8 +11,8 @@ import pytest
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.kernels.built_view import codes
 from ctrace.inspector.log.reader import read
-from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.run_capture import capture
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import resolve
 from ctrace.inspector.session.build import build

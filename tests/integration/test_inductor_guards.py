@@ -10,7 +10,7 @@ import pytest
 from tests.integration.conftest import Command
 
 _IS_STUDIED = metadata.version("torch").startswith("2.13.")
-"""With other versions, a check generates code in memory and drops it; see capture/guards/lowering.py."""
+"""With other versions, a check generates code in memory and drops it; see capture/dynamo/eager_backend.py."""
 ZOO = Path(__file__).with_name("dynamic_zoo.py")
 QUICK = (
     "sum",

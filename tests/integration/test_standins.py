@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.facts.session import Session, Verdict
-from ctrace.inspector.features.check.gate_model import CheckJob, JobKey
+from ctrace.inspector.features.check.check_model import CheckJob, JobKey
 from ctrace.inspector.features.check.pool import run_jobs
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.store import Store
@@ -48,7 +48,7 @@ def _captured(folder: Path, text: str) -> Session:
     file = folder / "net.py"
     file.write_text(text)
     (ran,) = run_jobs(
-        [CheckJob(JobKey("net.py"), str(file), Options(target="h100"), timeout=400)], store=Store(folder / "r")
+        [CheckJob(JobKey("net.py"), str(file), Options(gpu="h100"), timeout=400)], store=Store(folder / "r")
     )
     assert ran.session is not None, ran.error
     return ran.session

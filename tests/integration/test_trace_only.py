@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.facts.session import FailurePhase, Session, Verdict
-from ctrace.inspector.features.check.gate_model import CheckJob, FinishedJob, JobKey
+from ctrace.inspector.features.check.check_model import CheckJob, FinishedJob, JobKey
 from ctrace.inspector.features.check.pool import run_jobs
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.store import Store

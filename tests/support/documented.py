@@ -165,10 +165,10 @@ def make(folder: Path) -> None:
 
 def _share_captures() -> None:
     """Make each capture once: the same target with the same options is the same run."""
-    from ctrace.inspector.runs import capture, store
+    from ctrace.inspector.runs import run_capture, store
 
     made: dict[str, Any] = {}
-    real = capture.capture
+    real = run_capture.capture
 
     def shared(resolved: Any, options: Any, **words: Any) -> Any:
         key = repr((resolved, options))
@@ -178,7 +178,7 @@ def _share_captures() -> None:
             made[key] = real(resolved, options, **words)
         return made[key]
 
-    capture.capture = shared
+    run_capture.capture = shared
     store.KEEP = 1000
     store.Store.__init__.__defaults__ = (None, 1000)
 

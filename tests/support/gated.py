@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.findings import Break, BreakKind, Cost, Owner, Skip
 from ctrace.inspector.facts.session import Environment, Graph, Session
 from ctrace.inspector.facts.sites import Known, Site, SiteKey, SiteKind
-from ctrace.inspector.features.check.check_state import state_of
-from ctrace.inspector.features.check.gate_model import (
+from ctrace.inspector.features.check.check_model import (
     Baseline,
     CheckedJob,
     CheckedState,
@@ -21,7 +20,8 @@ from ctrace.inspector.features.check.gate_model import (
     Lock,
     SeenJob,
 )
-from ctrace.inspector.features.check.gate_outcome import judged
+from ctrace.inspector.features.check.check_state import state_of
+from ctrace.inspector.features.check.judging import judged
 from ctrace.inspector.features.check.policy_model import Allow, CheckPolicy, Count, Limits
 from ctrace.inspector.runs.capture_request import Options
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Cost, Owner
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
-from ctrace.inspector.features.check.gate_model import (
+from ctrace.inspector.features.check.check_model import (
     CheckedJob,
     CheckedState,
     CheckOutcome,

@@ -37,9 +37,9 @@ sys.path.insert(0, str(ROOT))
 from ctrace.inspector.facts.run_events import Ignored  # noqa: E402
 from ctrace.inspector.log.dispatch import decode  # noqa: E402
 from ctrace.inspector.log.reader import Broken, parse  # noqa: E402
-from ctrace.inspector.runs.capture import capture  # noqa: E402
 from ctrace.inspector.runs.capture_request import Options  # noqa: E402
 from ctrace.inspector.runs.child import ChildProcess  # noqa: E402
+from ctrace.inspector.runs.run_capture import capture  # noqa: E402
 from ctrace.inspector.runs.store import Store  # noqa: E402
 from ctrace.inspector.runs.target import ModelTarget, resolve  # noqa: E402
 

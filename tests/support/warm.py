@@ -134,7 +134,7 @@ def use() -> None:
     if not variable:
         return
     names = (
-        "ctrace.inspector.runs.capture",
+        "ctrace.inspector.runs.run_capture",
         "ctrace.inspector.features.fix.repairs.trial_runs",
         "ctrace.inspector.features.time.measuring",
         "ctrace.inspector.features.check.pool",

@@ -1,6 +1,7 @@
-"""Carry out a request in the child process, and write the result or the failure.
+"""Carry out a request in the child process (`answer`), and write the result, or the failure with its line.
 
-Find the line where a failure occurred; torch compiles the user's code, so the traceback may lack that line.
+Torch compiles the user's code, so a traceback may lack the line where the failure occurred; `place_of_failure` then
+finds it in another way.
 """
 
 import json

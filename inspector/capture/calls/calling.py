@@ -1,6 +1,6 @@
-"""Call a model, optionally run backward, and collect the results.
+"""Call a model, optionally run backward, and collect the results (`called`).
 
-Handle a model file that forks: the child must not call the remaining scenarios as its parent does.
+A model's file may fork: the fork must not call the remaining scenarios as its parent does (`end_if_forked`).
 """
 
 import os

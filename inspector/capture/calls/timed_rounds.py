@@ -1,9 +1,8 @@
-"""Time both sides of one part of a scenario: warm up until times settle, then alternate in rounds.
+"""Time both sides of one part of a scenario: warm up until times settle (`warm_up`), then alternate (`run_rounds`).
 
-Count what torch compiles and records while a model is called, with torch's own callbacks.
-
-Torch calls them when a compilation, a delayed backward or the recording of a CUDA graph begins, and not in any other
-call (_dynamo/callback.py, 2.11 to 2.13).
+A round counts only if torch compiled and recorded nothing in it (`Compilations`). Torch's own callbacks say so: it
+calls them when a compilation, a delayed backward or the recording of a CUDA graph begins, and not in any other call
+(_dynamo/callback.py, 2.11 to 2.13).
 """
 
 import gc

@@ -1,8 +1,8 @@
 """Mutable containers of a running program: how to read one, follow its items, and restore its content.
 
-Recognize the state that torch itself keeps in the program's objects: the program did not change it.
-
-While Dynamo compiles, it marks classes and functions, and replaces methods of torch's own classes (2.11 to 2.13):
+`container_of` and `slots_of` find the `Container` of an object, `children` its items. State that torch itself keeps in
+the program's objects is left out (`is_mark`, `is_compilers`), since the program did not change it: while Dynamo
+compiles, it marks classes and functions, and replaces methods of torch's own classes (2.11 to 2.13):
 `Module.___needs_generation_tag_patch`, `Module.__init__` and `Module.__setstate__` (_dynamo/mutation_guard.py),
 `_torchdynamo_disable`, `_torchdynamo_wrapper_id` and `_dynamo_marked_constant` (_dynamo/decorators.py).
 """

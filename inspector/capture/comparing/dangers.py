@@ -1,9 +1,9 @@
 """Find silent dangers: compiled calls whose results differ from eager, and the unguarded state that causes this.
 
-Each compiled call is compared with an eager call of a copy, made just before from the same state. If they differ,
-`danger_search` makes more eager calls to find the cause. Graphs that are not built run eagerly, bit for bit.
-
-Search for the cause of a compiled call's difference from eager, and make sure that the compiler is the cause.
+Each compiled call is compared with an eager call of a copy, made just before from the same state (`Dangers`). Graphs
+that are not built run eagerly, bit for bit. If the results differ, a `DangerSearch` makes more eager calls to find the
+cause: the smallest set of changes of the state that eager has to undo to return what compiled code returned
+(`culprits`), and the user's line that reads the environment variable, attribute or global (`place_of`).
 
 A difference is only called a danger if
 
@@ -15,10 +15,6 @@ A difference is only called a danger if
 
 Otherwise the call is not compared, and the reason names the line where it is known. What was found is recorded only if
 nothing fails: a failure of ctrace cancels what it was about to say.
-
-Find by experiment which changes of the world explain why compiled results differ from eager.
-
-Find the line of the user's source that reads an environment variable, an attribute or a global.
 """
 
 import ast

@@ -2,9 +2,8 @@
 
 A result may be any Python object. Containers and objects with attributes become `ContainerParts`; tensors, numbers and
 other plain values stay as they are. What cannot be read without changing it, or has no value of its own, becomes
-`Unread`: to run a generator that the model returned would consume it, and may never end.
-
-Copy tensors that are needed after a later call: large ones into a file, so that both need not fit into memory.
+`Unread`: to run a generator that the model returned would consume it, and may never end. Tensors are copied
+(`copy_of`): large ones into a file, so that both results need not fit into memory.
 """
 
 import functools

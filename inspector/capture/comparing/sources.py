@@ -1,13 +1,13 @@
 """Find where an eager call reads what another call may read differently: clocks, random numbers, addresses, files.
 
-A profile function sees each call of a function of C, and of Python. A source counts if the line that reads it belongs
-to the user or a library, not to torch, NumPy or Python: torch itself reads clocks and ids without an effect on results.
+`Sources` observes the call with a profile function, which sees each call of a function of C, and of Python. A source
+counts if the line that reads it belongs to the user or a library, not to torch, NumPy or Python: torch itself reads
+clocks and ids without an effect on results.
 
-Find the lines that depend on the order of a set, and those that draw NumPy's random numbers, by reading the source.
-
-No hook sees either: a set is iterated without a call, and NumPy's generators are called without an event (Python 3.11).
-The order of a set of strings depends on PYTHONHASHSEED, that of a set of objects on their addresses; compiled code may
-use the order in which they were added. So names are looked up where a function of the program ended.
+Lines that depend on the order of a set, and those that draw NumPy's random numbers, are found by reading the source
+(`set_readings`, `numpy_draws`): a set is iterated without a call, and NumPy's generators are called without an event
+(Python 3.11). The order of a set of strings depends on PYTHONHASHSEED, that of a set of objects on their addresses;
+compiled code may use the order in which they were added. So names are looked up where a function of the program ended.
 """
 
 import ast

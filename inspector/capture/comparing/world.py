@@ -4,9 +4,8 @@ A checkpoint has a shallow copy of every container that is reachable from the mo
 the values of tensors that are not too large. It can list the entries that differ from the facts of an earlier
 checkpoint. Taking a checkpoint reads only `__dict__` and items, so no user code runs. Facts hold only plain values and
 functions: torch drops cache entries together with an object that they guard, and a fact that keeps the object alive
-would keep them, too (`id_ref`, _dynamo/guards.py, 2.13).
-
-Compare tensors bit by bit: NaN equals itself, and dtypes that torch cannot compare are compared, too.
+would keep them, too (`id_ref`, _dynamo/guards.py, 2.13). Tensors are compared bit by bit (`same_bits`): NaN equals
+itself, and dtypes that torch cannot compare are compared, too.
 """
 
 from collections import OrderedDict, deque

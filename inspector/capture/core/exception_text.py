@@ -1,9 +1,8 @@
-"""Read the text of an exception from user code, without trusting it.
+"""Read the text of an exception from user code, and format the values of its calls, without trusting either.
 
-Its `__str__` may raise, or return tens of megabytes or no string; its metaclass may lie about the name; a message may
-contain lone surrogates, which UTF-8 cannot encode.
-
-Format the values of a call: plain values as Python writes them, other objects by their class.
+A `__str__` may raise, or return tens of megabytes or no string; a metaclass may lie about the name; a message may
+contain lone surrogates, which UTF-8 cannot encode. So of values (`shown`), only plain ones are written as Python writes
+them, other objects by their class.
 """
 
 import traceback

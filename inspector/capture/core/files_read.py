@@ -1,9 +1,8 @@
 """Record what a model depends on, so that a later check can tell whether that has changed.
 
-These are the user's modules and the files that Python code opens for reading, and what `files_read.py` records.
-What the kernel sees of the program, such as files that native code opens, comes from `processes/system_calls.py`.
-
-Record what Python code asks that the kernel does not see, or not by its name.
+`files_read` records the user's modules and the files that Python code opens for reading. What the kernel sees of the
+program, such as files that native code opens, comes from `processes/system_calls.py`. `PythonQuestions` records what
+Python code asks that the kernel does not see, or not by its name:
 
 - **Environment variables** are memory. `os.environ` and `os.environb` pass each name to a function that encodes it, and
   each name of an iteration to one that decodes it; both are attributes of the object, in whose place we put our own.

@@ -1,6 +1,6 @@
 """Run work in a fork of this process: the fork sees everything captured so far and writes to the same log.
 
-Share the free cores among this process and all its forks: a small version of GNU make's job server.
+This process and all its forks share the free cores (`Cores`): a small version of GNU make's job server.
 """
 
 import ctypes

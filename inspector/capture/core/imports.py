@@ -1,6 +1,6 @@
-"""Run an action on a module when the user's program imports it, not before.
+"""Run an action on a module when the user's program imports it, not before (`watch_imports`).
 
-Handle modules that ctrace imports first, when the program has its own modules of the same names.
+Modules that ctrace itself imports first do not hide the program's own modules of the same names (`Preloaded`).
 """
 
 import importlib.abc

@@ -1,18 +1,18 @@
-"""Switch torch's graph caches off, because a hit would hide AOTAutograd, passes and fusion; isolate Triton's cache.
+"""Switch torch's caches off for a capture, or record what they did: lookups, keys, stores, and Triton's hits.
 
-The user's caches do not change.
+`no_caches` switches torch's graph caches off, because a hit would hide AOTAutograd, passes and fusion;
+`own_triton_cache` and `own_autotuning_cache` isolate those of kernels. The user's caches do not change.
 
-Record what torch's own entries leave out about caches: components of AOTAutograd keys, what is stored, settings.
+With caches on, `cache_records` records what torch's own entries leave out: components of AOTAutograd keys, what is
+stored, settings. Sources: `_get_debug_lines_for_cache_key`, `AOTAutogradCache`
+(_functorch/_aot_autograd/autograd_cache.py) and `FxGraphCache` (_inductor/codecache.py), 2.11 to 2.13. Before 2.13,
+torch's entries have the components already.
 
-Sources: `_get_debug_lines_for_cache_key`, `AOTAutogradCache` (_functorch/_aot_autograd/autograd_cache.py) and
-`FxGraphCache` (_inductor/codecache.py), 2.11 to 2.13. Before 2.13, torch's entries have the components already.
-
-Record whether Triton's cache had a kernel before the run, and whether the autotuner knew its best configuration.
-
-Torch's own entries say neither. Kernels compile in worker processes; the autotuner that holds them comes back and is
-prepared here (`CachingAutotuner.precompile`, _inductor/runtime/triton_heuristics.py, 2.11 to 2.13). A kernel's folder
-in Triton's cache has the name of its hash (`_base32`, triton/runtime/cache.py, 3.6 and 3.7); those that were there when
-the run began are hits.
+`TritonCacheRecords` records whether Triton's cache had a kernel before the run, and whether the autotuner knew its best
+configuration. Torch's own entries say neither. Kernels compile in worker processes; the autotuner that holds them comes
+back and is prepared here (`CachingAutotuner.precompile`, _inductor/runtime/triton_heuristics.py, 2.11 to 2.13). A
+kernel's folder in Triton's cache has the name of its hash (`_base32`, triton/runtime/cache.py, 3.6 and 3.7); those that
+were there when the run began are hits.
 """
 
 import base64

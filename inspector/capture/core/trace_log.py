@@ -1,11 +1,9 @@
 """Write the trace log of a capture: torch's structured-trace format, interleaved with ctrace's artifacts.
 
-Keep a handler attached to a logger when the program switches logging off.
-
-Programs do that, mostly without having torch in mind: `logging.config.dictConfig` disables every logger that it does
-not name, `logging.disable` silences all loggers, `torch._logging.set_logs` and test runners clear handlers. ctrace
-would lose its records, because torch writes nothing without `trace_log.handlers` (torch/_logging/_internal.py:1494,
-2.13).
+The handler of the log stays attached when the program switches logging off (`kept`). Programs do that, mostly without
+having torch in mind: `logging.config.dictConfig` disables every logger that it does not name, `logging.disable`
+silences all loggers, `torch._logging.set_logs` and test runners clear handlers. ctrace would lose its records, because
+torch writes nothing without `trace_log.handlers` (torch/_logging/_internal.py:1494, 2.13).
 """
 
 import errno

@@ -1,13 +1,12 @@
-"""Record which backend compiled each graph.
+"""Record which backend compiled each graph (`graphs`), and the Python loops that Dynamo unrolled into it (`unrolled`).
 
-Source: `OutputGraph.call_user_compiler` (2.13, _dynamo/output_graph.py:3046); the structured trace has the graph, but
+Backends: `OutputGraph.call_user_compiler` (2.13, _dynamo/output_graph.py:3046); the structured trace has the graph, but
 not the name of its backend.
 
-Record Python loops that Dynamo unrolls into a graph: how often each body ran, and the ops that it made.
-
-Source: Dynamo executes bytecode by `InstructionTranslatorBase.dispatch_table` (2.13, _dynamo/symbolic_convert.py:1235),
-which each translator class has for itself. FOR_ITER pushes a value, or jumps to its target at the end; a `while` loop
-jumps backwards after each pass but the last.
+Loops, with how often each body ran and the ops that it made: Dynamo executes bytecode by
+`InstructionTranslatorBase.dispatch_table` (2.13, _dynamo/symbolic_convert.py:1235), which each translator class has for
+itself. FOR_ITER pushes a value, or jumps to its target at the end; a `while` loop jumps backwards after each pass but
+the last.
 """
 
 import dis

@@ -1,17 +1,16 @@
-"""A backend that runs graphs as Dynamo captured them, and whether the backend of a cache entry is that of a call.
+"""A backend that runs graphs as Dynamo captured them (`tracing`), with the guards that Inductor would add.
 
-Torch checks the backend in addition to the guards.
-
-Take a graph through AOTAutograd and Inductor only as far as its guards need.
-
-Both specialize symbolic sizes: AOTAutograd while it traces, decompositions and passes while they compare sizes, and
-Inductor while it lowers (`GraphLowering.run`) and schedules. Code generation comes next. Instrumenting every guard of
-`ShapeEnv` in 40 models with changing sizes (torch 2.13, CPU) found one kind of guard that code generation adds: a C++
-kernel asks whether a float sum is longer than 4096 (_inductor/codegen/cpp.py: `need_use_acc_helper`). This module asks
-that question for each sum of the schedule instead of generating its loops, which takes longer than all earlier steps.
+For these, a graph goes through AOTAutograd and Inductor only as far as its guards need (`add_late_guards`). Both
+specialize symbolic sizes: AOTAutograd while it traces, decompositions and passes while they compare sizes, and Inductor
+while it lowers (`GraphLowering.run`) and schedules. Code generation comes next. Instrumenting every guard of `ShapeEnv`
+in 40 models with changing sizes (torch 2.13, CPU) found one kind of guard that code generation adds: a C++ kernel asks
+whether a float sum is longer than 4096 (_inductor/codegen/cpp.py: `need_use_acc_helper`). This module asks that
+question for each sum of the schedule instead of generating its loops, which takes longer than all earlier steps.
 
 For cases that the study does not cover, generate the code in memory and drop it: other devices, whose kernels bound
 their index by 2**31 (codegen/simd.py: `check_leq`), templates, subgraphs, other versions of torch.
+
+Torch checks the backend of a cache entry in addition to the guards; `other_backend` says whether it is that of a call.
 """
 
 from collections.abc import Callable, Iterable, Iterator

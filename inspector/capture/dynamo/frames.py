@@ -1,14 +1,14 @@
-"""Record the functions that Dynamo skips, each with the rule that decides.
+"""Record the functions that Dynamo skips, each with the rule that decides (`frames`), and the code objects that it
+compiles (`bytecode`).
 
-Most of them leave no entry in torch's structured trace. Every such decision ends in a `ConvertFrameReturn` without
-code, created in `torch/_dynamo/convert_frame.py` (2.11 and 2.13). The hook is on the creation of this object, not on
-the call around it: Dynamo counts the frames above itself, so ctrace must not add a frame between Dynamo and the user's
-code.
+Most skipped functions leave no entry in torch's structured trace. Every such decision ends in a `ConvertFrameReturn`
+without code, created in `torch/_dynamo/convert_frame.py` (2.11 and 2.13). The hook is on the creation of this object,
+not on the call around it: Dynamo counts the frames above itself, so ctrace must not add a frame between Dynamo and the
+user's code.
 
-Record every code object that Dynamo compiles: its name, its callers, and its bytecode before and after.
-
-Source: `torch._dynamo.convert_frame.register_bytecode_hook` (2.13, convert_frame.py:873), the only public hook that
-sees every frame; torch's structured trace has the bytecode of resume functions only.
+Of a compiled code object, its name, its callers and its bytecode before and after are recorded, by
+`torch._dynamo.convert_frame.register_bytecode_hook` (2.13, convert_frame.py:873), the only public hook that sees every
+frame; torch's structured trace has the bytecode of resume functions only.
 """
 
 import sys

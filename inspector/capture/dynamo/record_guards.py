@@ -1,18 +1,18 @@
-"""Record what torch's own guard entry lacks: the stack behind each guard, dropped guards, wrapped functions' arguments.
+"""Record what torch's own guard entry lacks: stacks, dropped guards, wrapped functions' arguments (`guards`), and
+times.
 
 The tree itself is torch's entry `dynamo_cpp_guards_str` (2.11 to 2.13, guards.py:4552) with one line per leaf guard,
 which names only the innermost frame, with a shortened file name. This hook records all stacks in the same order.
 Sources: `get_verbose_code_parts` (guards.py:829), which writes the text of every leaf guard, and
 `guard_manager_testing_hook_fn` (guards.py:202), which torch calls when a tree is finished. Both are the same in 2.11.
 
-Measure guards: the time of the whole tree, of its larger parts, and of each kind of leaf guard.
-
-The whole tree is measured cold, as torch measures it, after flushing the CPU's caches (`profile_guard_manager`,
-torch/csrc/dynamo/guards.cpp, 2.11 to 2.13), and warm, as in a loop that calls the model repeatedly. A part is
-measured in a tree that contains nothing else (`RootGuardManager.clone_manager`), minus the time of the nodes on the
-path to the part. Such a tree lacks a shortcut that torch takes since Python 3.12 if no dict below a module has
-changed, so the whole tree is also measured without it. A kind is measured by calling each leaf guard, minus the
-overhead of a call from Python.
+`cost_of` measures the time of the whole tree, of its larger parts, and of each kind of leaf guard. The whole tree is
+measured cold, as torch measures it, after flushing the CPU's caches (`profile_guard_manager`,
+torch/csrc/dynamo/guards.cpp, 2.11 to 2.13), and warm, as in a loop that calls the model repeatedly. A part is measured
+in a tree that contains nothing else (`RootGuardManager.clone_manager`), minus the time of the nodes on the path to the
+part. Such a tree lacks a shortcut that torch takes since Python 3.12 if no dict below a module has changed, so the
+whole tree is also measured without it. A kind is measured by calling each leaf guard, minus the overhead of a call from
+Python.
 """
 
 import functools

@@ -5,11 +5,8 @@ module walks the same tree, looks up the value of each node by its source, and c
 not check anything below a failed guard, where failures only follow from it. Sentences about tensors use torch's words.
 
 For torch's global state, `GlobalStateGuard` (the same file, 2.11 to 2.13) names what changed (`reason()`), and the
-guard's text contains the old state as JSON.
-
-For a tensor, find all differences from the one that a guard was made for.
-
-Walk the nodes of torch's guard tree from Python (torch/csrc/dynamo/guards.cpp, 2.11 to 2.13).
+guard's text contains the old state as JSON. For a tensor, all differences from the one that a guard was made for are
+found (`differences`).
 """
 
 import ast

@@ -1,13 +1,10 @@
 """Find the first thing that keeps an attention from matching Inductor's patterns, by trying each pattern.
 
-Of `WhyNotFused`, `found` and `wanted` are ops here.
+The pattern that needs the fewest edits says what to change (`why_not`); in its answer, `found` and `wanted` are ops.
 
-The pattern that needs the fewest edits says what to change.
-
-Find attention in a graph of aten ops: a matmul, something like a softmax of it, and a matmul with the result.
-
-Only structure decides. When Inductor searches for its attention patterns, `_softmax` is already decomposed into amax,
-sub, exp, sum and div (2.11 to 2.13, _inductor/decomposition.py), like a softmax written by hand.
+`places_in` finds the attention in a graph of aten ops: a matmul, something like a softmax of it, and a matmul with the
+result. Only structure decides. When Inductor searches for its attention patterns, `_softmax` is already decomposed into
+amax, sub, exp, sum and div (2.11 to 2.13, _inductor/decomposition.py), like a softmax written by hand.
 """
 
 import threading

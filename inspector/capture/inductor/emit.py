@@ -6,8 +6,7 @@ skipped: building and loading the module (`GraphLowering.compile_to_module`, gra
 original graph to run eagerly, with the same numbers as without torch.compile. Choices that Inductor would make by
 timing are listed for a target GPU, and otherwise not made (`Tuning`).
 
-If only guards are needed (`tracing` in dynamo/eager_backend.py), code generation is skipped, too; see
-dynamo/eager_backend.py.
+If only guards are needed (`tracing` in dynamo/eager_backend.py), code generation is skipped, too.
 
 The program does not need the code: the graph runs eagerly, and the backward is compiled from the strides that lowering
 fixed. So a fork generates it on another core and writes it to the log. Generate it in this process if a fork would be
@@ -16,13 +15,11 @@ free core).
 
 `Elsewhere` is what code for another device needs to know of it; the virtual GPU answers (features/gpus/child/door.py).
 
-Emit a backward graph when the program runs it, as torch.compile does.
-
-AOTAutograd lowers the forward immediately and the backward on the first backward call: since 2.13 in an
-`_AutogradBackwardCompiler` (_functorch/_aot_autograd/runtime_wrappers.py:2800), in 2.11 inside the function that
-`AOTDispatchAutograd.post_compile` makes (runtime_wrappers.py:2403). ctrace runs the graph eagerly, so that call never
-happens; a hook on the graph's outputs makes it instead. If torch has neither of these, every backward is lowered
-immediately.
+A backward graph is emitted when the program runs it, as torch.compile does (`Backwards`). AOTAutograd lowers the
+forward immediately and the backward on the first backward call: since 2.13 in an `_AutogradBackwardCompiler`
+(_functorch/_aot_autograd/runtime_wrappers.py:2800), in 2.11 inside the function that `AOTDispatchAutograd.post_compile`
+makes (runtime_wrappers.py:2403). ctrace runs the graph eagerly, so that call never happens; a hook on the graph's
+outputs makes it instead. If torch has neither of these, every backward is lowered immediately.
 """
 
 import copy

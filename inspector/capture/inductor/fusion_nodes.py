@@ -1,34 +1,29 @@
-"""Describe the scheduler's nodes of one graph part, before and after fusion.
+"""Describe the scheduler's nodes of one graph part, before and after fusion (`GraphPart`): operations and bytes of
+each.
 
-Count floating-point operations of the scheduler's nodes.
+**Floating-point operations** (`flops_of`). External calls and templates: torch's own formula (torch.utils.flop_counter;
+matmuls only, without the bias), without running the operation and without torch's counter, which `estimate_flops`
+bumps. Generated loops: 1 for each arithmetic or transcendental operation and each element of the iteration space, even
+if a compiler may hoist it; 2 for `fma`. Loads, stores, casts, roundings, selects, comparisons (including `maximum`),
+random numbers and integers count 0; masked parts count in full. Reductions, for each reduced element: 1 for a sum or a
+product, 0 for a maximum, 2 for `dot`, 3 for an online softmax (subtract, exp, add), 6 for Welford's mean and variance
+(subtract, divide, add; subtract, multiply, add), 10 to combine two of those. A scan counts 1, a sort 0. Members of a
+fused node that compute the same value in the same loops share it, as in the emitted kernel: Inductor makes one node for
+the mean and one for the variance, each with all of Welford's algorithm.
 
-External calls and templates: torch's own formula (torch.utils.flop_counter; matmuls only, without the bias), without
-running the operation and without torch's counter, which `estimate_flops` bumps. Generated loops: 1 for each
-arithmetic or transcendental operation and each element of the iteration space, even if a compiler may hoist it; 2
-for `fma`. Loads, stores, casts, roundings, selects, comparisons (including `maximum`), random numbers and integers
-count 0; masked parts count in full. Reductions, for each reduced element: 1 for a sum or a product, 0 for a maximum,
-2 for `dot`, 3 for an online softmax (subtract, exp, add), 6 for Welford's mean and variance (subtract, divide, add;
-subtract, multiply, add), 10 to combine two of those. A scan counts 1, a sort 0. Members of a fused node that compute
-the same value in the same loops share it, as in the emitted kernel: Inductor makes one node for the mean and one for
-the variance, each with all of Welford's algorithm.
-
-Compute which distinct elements of each buffer the scheduler's nodes read and write.
-
+**Bytes** are those of the distinct elements of each buffer that nodes read and write (`touches`).
 `BaseSchedulerNode.get_read_write_buffer_accesses` (2.13, scheduler.py:1680) counts something else, for heuristics. It
 counts the whole iteration space for each dependency, up to the buffer's size: in full for a bias broadcast over rows,
 and for each of the three slices of a fused query-key-value buffer. It counts ordering dependencies as reads, and
 nothing for the views of an external call.
 
-Find which elements of a buffer an access touches, and how many they are.
+An `ElementSet` says which elements of a buffer an access touches, and how many they are. Patterns of equal elements are
+equal, however the loops over them are split or ordered. Counts are exact for sums of `stride * variable` (even if
+windows overlap), and upper bounds for indices that depend on data or divide.
 
-Patterns of equal elements are equal, however the loops over them are split or ordered. Counts are exact for sums of
-`stride * variable` (even if windows overlap), and upper bounds for indices that depend on data or divide.
-
-Count what the loop of a generated node computes, value by value.
-
-A `LoopBody` (2.13, _inductor/loop_body.py:94) holds FX graphs of calls of `ops`. Walk them without running them,
-because running one rewrites all its index expressions. Values are numbered: equal values of loops of equal sizes have
-equal keys.
+What the loop of a generated node computes is counted value by value (`computed`). A `LoopBody` (2.13,
+_inductor/loop_body.py:94) holds FX graphs of calls of `ops`. Walk them without running them, because running one
+rewrites all its index expressions. Values are numbered: equal values of loops of equal sizes have equal keys.
 """
 
 from collections import defaultdict

@@ -4,13 +4,11 @@ Inductor searches for the second kind in its joint graph passes (2.11 to 2.13, _
 with some sixty patterns of fuse_attention.py. The hook searches the same graph just before and tries each pattern. It
 gets torch's decision from `extra_check`, torch's last call before it replaces a match.
 
-Find calls of `torch.nn.functional.scaled_dot_product_attention`, and the aten ops that each one becomes.
+`AttentionCalls` finds calls of `torch.nn.functional.scaled_dot_product_attention`, and the aten ops that each one
+becomes. Nodes of aten ops name the call that they come from (`source_fn_stack`, 2.11 to 2.13). A call becomes one op if
+torch has a fused kernel for it, and otherwise matmuls and a softmax (`_scaled_dot_product_attention_math`).
 
-Nodes of aten ops name the call that they come from (`source_fn_stack`, 2.11 to 2.13). A call becomes one op if torch
-has a fused kernel for it, and otherwise matmuls and a softmax (`_scaled_dot_product_attention_math`).
-
-Check that torch's replacement of an attention computes the same values: run both on random tensors.
-
+`likeness` checks that torch's replacement of an attention computes the same values: it runs both on random tensors.
 Torch's patterns are traced in advance and match any number (2.11 to 2.13, _inductor/pattern_matcher.py,
 `gen_register_replacement`), so they accept a softmax over any dimension and a permutation of any dimensions.
 """

@@ -1,12 +1,10 @@
-"""Record the scheduler's fusion rounds as data.
+"""Record the scheduler's fusion rounds as data (`fusion`): tables of small numbers, one set for each call (`Rounds`).
 
 Torch only prints them, as debug text of the artifact logger `fusion` (2.13, _inductor/scheduler.py:112, rounds at
 4986). The hook replaces that logger: it receives the same messages with their arguments, and passes them on if the user
 enabled them. This costs less than logging: no log record is made, and no candidate is printed. Wrappers around the
 scheduler's methods supply what torch does not log: the pairs that it tries, scores, the last round. Reasons from
 choices.py and the backends come through the same logger, because they use the scheduler's `WhyNoFuse`.
-
-Collect what one call of `Scheduler.fuse_nodes` does, as tables of small numbers.
 """
 
 import logging

@@ -3,15 +3,12 @@
 Every pass runs inside a `GraphTransformObserver` (2.11 to 2.13, fx/passes/graph_transform_observer.py), whose own
 records need a torch setting. The hook compares the graph when an observer is entered and left. Passes nest: a change
 belongs to the innermost one. Pattern matches come from `PatternEntry.apply` (_inductor/pattern_matcher.py), which
-`PatternMatcherPass.apply` counts as `pattern_matcher_count`.
+`PatternMatcherPass.apply` counts as `pattern_matcher_count`; `pattern_name` names a pattern.
 
-Name Inductor's patterns (2.11 to 2.13, _inductor/pattern_matcher.py).
-
-Where nodes come from that a pattern of Inductor puts in place of others.
-
-Torch gives such a node the stack trace of what it replaces only if that is a single node (2.13,
-_inductor/pattern_matcher.py: `Match.replace_by_example`). All others have none, such as an attention written by hand,
-which in training is replaced by a whole graph of its own: no kernel of it would have a line.
+`lines_of_replacements` finds where nodes come from that a pattern puts in place of others. Torch gives such a node the
+stack trace of what it replaces only if that is a single node (2.13, _inductor/pattern_matcher.py:
+`Match.replace_by_example`). All others have none, such as an attention written by hand, which in training is replaced
+by a whole graph of its own: no kernel of it would have a line.
 """
 
 import inspect

@@ -91,7 +91,7 @@ def seed(further: int = 0) -> None:
 def seeded(number: int | None) -> Source:
     """Make the source that seeds each generator once, as soon as there is one; None: they start as always.
 
-    A run and the trials of its advice start with one number, which `runs/capture.py` draws: a model that draws its
+    A run and the trials of its advice start with one number, which `runs/run_capture.py` draws: a model that draws its
     weights, its inputs or a side of a branch would differ from run to run, whatever a trial changes.
     """
 

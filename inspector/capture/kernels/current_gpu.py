@@ -1,10 +1,9 @@
-"""Record the GPU that kernels run on: facts from torch, and measurements of what torch does not know.
+"""Record the GPU that kernels run on (`record_gpu`): facts from torch, and measurements of what torch does not know.
 
-Time one launch of a kernel: the median of many separate launches with cold caches.
-
-On a GPU, use events. Before the first event of each launch, the arguments are restored and the cache is flushed, which
-takes long enough for the CPU to queue the launch. The time between two events around an empty kernel is also recorded
-(`kernels/current_gpu.py`), as the lower limit of what can be measured.
+`timed` measures one launch of a kernel: the median of many separate launches with cold caches. On a GPU, it uses
+events. Before the first event of each launch, the arguments are restored and the cache is flushed, which takes long
+enough for the CPU to queue the launch. The time between two events around an empty kernel is recorded with the GPU, as
+the lower limit of what can be measured.
 """
 
 import statistics

@@ -1,15 +1,14 @@
-"""Record the choices that Inductor has for an operation, what timing them gave, and which one it takes.
+"""Record the choices that Inductor has for an operation, what timing them gave, and which one it takes (`autotuning`).
 
 A lowering passes its choices to `AlgorithmSelectorCache.__call__`, which times them in `do_autotuning`: at once, or,
 where a template may absorb other ops, when the scheduler asks its `MultiTemplateBuffer` for times (2.11 to 2.15,
 _inductor/select_algorithm.py, ir.py). With `--target`, nothing is timed: see `gpus/child/gpu_tuning.py`.
 
-Also record which templates torch does not try, and why. Lowerings ask `use_..._template` of torch/_inductor/utils.py
-(2.11 to 2.15), each through the name in its own module. An answer does not say why, so the conditions are read again,
-each alone, where reading them changes nothing.
+`RefusedTemplates` records which templates torch does not try, and why. Lowerings ask `use_..._template` of
+torch/_inductor/utils.py (2.11 to 2.15), each through the name in its own module. An answer does not say why, so the
+conditions are read again, each alone, where reading them changes nothing.
 
-Read each run that torch times when it measures a choice; torch itself keeps one number for all runs.
-
+`Samples` has each run that torch times when it measures a choice; torch itself keeps one number for all runs.
 `benchmark_cpu` takes the median of its runs, `InductorBenchmarker.benchmark_gpu` the minimum of its pairs of events,
 first of a few runs to estimate, then of the runs that count (2.11 to 2.15, _inductor/runtime/benchmarking.py). Both are
 read where torch reduces them, after the runs, so that reading slows no run down. Other ways to measure, such as

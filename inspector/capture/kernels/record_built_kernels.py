@@ -1,26 +1,23 @@
-"""Record the kernels of a run with `--build`: how Triton compiles them, and how long their launches take.
+"""Record the kernels of a run with `--build` (`built_kernels`): how Triton compiles them, and how long launches take.
 
 Kernels are compiled in this process instead of Inductor's compile workers (2.11 to 2.13, _inductor/async_compile.py),
 because Triton reports its times by stage only in the process where it runs. Autotuning candidates still use the
 workers. The run has its own Triton cache (`core/record_caches.py`), so that every compilation is measured.
 
-Record which of its configurations a Triton kernel is launched with, what each one took, and whether a cache knew.
-
-Inductor times a kernel's configurations at its first launch (`CachingAutotuner.benchmark_all_configs`), unless the file
-beside the kernel's source names the best one (`check_autotune_cache`; 2.11 to 2.15, _inductor/runtime/
+`Configurations` records which of its configurations a Triton kernel is launched with, what each one took, and whether a
+cache knew. Inductor times a kernel's configurations at its first launch (`CachingAutotuner.benchmark_all_configs`),
+unless the file beside the kernel's source names the best one (`check_autotune_cache`; 2.11 to 2.15, _inductor/runtime/
 triton_heuristics.py). A user's `triton.autotune` goes the same way: Inductor times once, and leaves out the user's key.
 Coordinate descent, which max-autotune turns on, then times neighbors of the best one, one at a time.
 
-Time each kernel of a graph part during the part's first run, on copies of its arguments.
+`KernelTimes` has the time of each kernel, taken during the first run of its graph part (`FirstRun`) on copies of its
+arguments. During the first run, the arguments are real (a gather is as fast as its indices allow), every kind of kernel
+appears (generated, user-written, library), and the order is the wrapper's. A profiler would see one launch of each
+kernel, with warm caches. After the measurement, the program's own call computes its results on its own arguments.
 
-During the first run, the arguments are real (a gather is as fast as its indices allow), every kind of kernel appears
-(generated, user-written, library), and the order is the wrapper's. A profiler would see one launch of each kernel, with
-warm caches. After the measurement, the program's own call computes its results on its own arguments.
-
-Time a wrapper's calls of libraries and C++ kernels during the first run of a graph part.
-
-Source: the wrappers that Inductor writes (2.11 to 2.13, _inductor/codegen/wrapper.py). They call libraries through
-`extern_kernels.mm(...)` or `torch.ops.aten.mm.default(...)`, and C++ kernels by names that start with `cpp_fused`.
+`CallTiming` times a wrapper's calls of libraries and C++ kernels. Source: the wrappers that Inductor writes (2.11 to
+2.13, _inductor/codegen/wrapper.py). They call libraries through `extern_kernels.mm(...)` or
+`torch.ops.aten.mm.default(...)`, and C++ kernels by names that start with `cpp_fused`.
 """
 
 import math

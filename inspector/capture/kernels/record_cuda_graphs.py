@@ -1,29 +1,25 @@
-"""Record what torch does with CUDA graphs: torch's decision while compiling, and skips and recordings while running.
+"""Record what torch does with CUDA graphs (`cuda_graphs`): its decision while compiling, and what it does in each call.
 
 Torch decides for each graph part when it makes a `CompiledFxGraph` (2.11 to 2.15, _inductor/output_code.py), wraps what
-may become a CUDA graph with `compile_fx.cudagraphify`, and records at the second call or later; see
-`record_cuda_graphs.py`. Torch stops at the first reason that it finds; this module finds the nodes behind all reasons,
-with torch's own predicates. With `graph_partition`, the default, the scheduler decides for each node
-(`Scheduler.should_partition`, 2.11 to 2.13): what it refuses runs between CUDA graphs, and nothing is logged.
+may become a CUDA graph with `compile_fx.cudagraphify`, and records at the second call or later. Torch stops at the
+first reason that it finds; this module finds the nodes behind all reasons, with torch's own predicates. With
+`graph_partition`, the default, the scheduler decides for each node (`Scheduler.should_partition`, 2.11 to 2.13): what
+it refuses runs between CUDA graphs, and nothing is logged.
 
-Record what torch does when a graph part that may become a CUDA graph is called: warms up, records, or skips.
-
-`CUDAGraphTreeManager._run` (2.11 to 2.15, _inductor/cudagraph_trees.py) decides. A first call is a warm-up, run
-without a CUDA graph, in the memory that all CUDA graphs share. A later call is one, too, while results of the last
+`CudaGraphCalls` records what torch does when a graph part that may become a CUDA graph is called: it warms up, records,
+or skips. `CUDAGraphTreeManager._run` (2.11 to 2.15, _inductor/cudagraph_trees.py) decides. A first call is a warm-up,
+run without a CUDA graph, in the memory that all CUDA graphs share. A later call is one, too, while results of the last
 warm-up are alive: torch reclaims them only when a new call of a compiled function begins and no backward is pending.
-Otherwise torch looks for a recording made after the same graph, with the same inputs in the same places, and replays
-it or makes another. This module watches these decisions, and asks nothing that torch has not asked: a check of its own
+Otherwise torch looks for a recording made after the same graph, with the same inputs in the same places, and replays it
+or makes another. This module watches these decisions, and asks nothing that torch has not asked: a check of its own
 could keep inputs alive whose death torch waits for.
 
-Time the replay of CUDA graphs against launching their kernels one by one, after the program has ended.
-
+`ReplayTimes` compares the replay of CUDA graphs with launching their kernels one by one, after the program has ended.
 All CUDA graphs of a GPU share one pool of memory: a replay of torch's recording overwrites what other graphs and the
 program's last calls have left there, and what it reads may be gone. So nothing is replayed while the program runs, and
 never torch's own recording. Before torch records a graph, its inputs are copied to the CPU, except for weights, which
 are read where they are. After the program, they are copied back, and the same code is recorded again, into a pool of
 its own.
-
-Identify one CUDA graph, for records that are made when it runs.
 """
 
 import threading

@@ -1,27 +1,23 @@
-"""Record every kernel that Inductor emits or calls, with its aten ops and the user's lines.
+"""Record every kernel that Inductor emits or calls (`kernels`), with its aten ops, its arguments and the user's lines.
 
 Source: `set_kernel_post_grad_provenance_tracing` (2.13, _inductor/debug.py:1142), which every backend calls with a
 kernel's name and its scheduler nodes. The hook sees the same as torch's provenance tracking without enabling it, which
 would change the user's configuration and copy the history of every node.
 
-Record the arguments of the kernel calls in a graph part's code, and torch's own count of kernels.
-
+`kernel_calls` records the arguments of the kernel calls in a graph part's code, and torch's own count of kernels.
 `GraphLowering.codegen` (2.11 and 2.13, _inductor/graph.py) writes the code of one part, in the program or in ctrace's
-fork. The hook then records the layouts of its buffers and the sizes behind symbols, so that the reader can resolve
-what each call passes.
+fork. The hook then records the layouts of its buffers and the sizes behind symbols, so that the reader can resolve what
+each call passes.
 
-Find the FX node that each line of a generated kernel comes from.
+`Statements` finds the FX node that each line of a generated kernel comes from. Torch keeps this only for whole kernels.
+A kernel's body is a function, `inner_fn` of an `ir.Loops`, made by lowering one FX node; it calls the functions of the
+values that it inlines. So while the body is traced, the running function identifies its FX node. The hook marks each
+node of the traced body with it (`loop_body.LightTracer`), and follows bodies that are traced from other bodies
+(`V.interpreter.current_node`). At code generation, it assigns every line written while such a node is interpreted to
+its FX node. The code generator sees none of this. Sources (2.11 and 2.13): _inductor/ir.py `Loops`,
+_inductor/loop_body.py, `SchedulerNode.codegen` of scheduler.py, `IndentedBuffer.writeline` of utils.py.
 
-Torch keeps this only for whole kernels. A kernel's body is a function, `inner_fn` of an `ir.Loops`, made by lowering
-one FX node; it calls the functions of the values that it inlines. So while the body is traced, the running function
-identifies its FX node. The hook marks each node of the traced body with it (`loop_body.LightTracer`), and follows
-bodies that are traced from other bodies (`V.interpreter.current_node`). At code generation, it assigns every line
-written while such a node is interpreted to its FX node. The code generator sees none of this.
-Sources (2.11 and 2.13): _inductor/ir.py `Loops`, _inductor/loop_body.py, `SchedulerNode.codegen` of scheduler.py,
-`IndentedBuffer.writeline` of utils.py.
-
-Record what each argument of a generated kernel is: a value of the graph, with its sizes as expressions.
-
+Each argument of a generated kernel is recorded as a value of the graph, with its sizes as expressions:
 `ctrace kernels eject` needs more than the text of the call: which node of the graph each buffer holds, which pointers
 are read and which are written, and sizes and strides in symbols. `call_kernel` (2.11 and 2.13: `TritonKernel` of
 _inductor/codegen/triton.py, `KernelGroup` of codegen/cpp.py) writes the call after the whole kernel is generated, so

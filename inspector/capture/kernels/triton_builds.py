@@ -1,10 +1,9 @@
-"""Record every Triton kernel that Inductor compiles: configurations, resources, code and compile times by stage.
+"""Record every Triton kernel that Inductor compiles (`TritonBuilds`): configurations, resources, code, compile times.
 
 Triton notifies a listener of each compilation (triton/knobs.py, 3.6 and 3.7: `CompilationListener`). Inductor's
 `CachingAutotuner` holds the compiled kernels (torch/_inductor/runtime/triton_heuristics.py, 2.11 to 2.13). Triton's
-hash of a kernel is known to both.
-
-Read a compiled GPU kernel with the tools in the triton wheel, without a GPU.
+hash of a kernel is known to both. The tools in the triton wheel read a compiled GPU kernel, without a GPU
+(`disassembled`, `resources`).
 """
 
 import base64

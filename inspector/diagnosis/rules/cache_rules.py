@@ -1,6 +1,7 @@
-"""Advice on generation: a prompt and single tokens need one graph each, and a growing cache costs more graphs.
+"""Advice on caches that the user's code keeps, since Dynamo guards on what is in them.
 
-Advice on a dictionary that keeps a result for each size: Dynamo makes a graph for each key.
+In generation (`generation`, `growing_lists`), a prompt and single tokens need one graph each, and a growing cache costs
+more graphs. For a dictionary that keeps a result for each size (`memos`), Dynamo makes a graph for each key.
 """
 
 import ast

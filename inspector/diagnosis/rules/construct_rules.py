@@ -1,6 +1,5 @@
-"""Advice on constructs that have an exact replacement: wrappers of old torch, and conditions on symbolic numbers.
-
-Advice on breaks in torch's modules: wrappers, optimizers and quantized layers, which users cannot edit.
+"""Advice on constructs that have an exact replacement: wrappers of old torch, and conditions on symbolic numbers; and
+on breaks in torch's own modules, which users cannot edit: optimizers and quantized layers (`torchs_own`).
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""Advice on a run that raised, or whose results are wrong.
+"""Advice on a run that raised (`failures`, `backend_failures`), or whose results are wrong (`wrong_results`).
 
 For an error: the line, whether eager works, and the smallest change that avoids the error.
 """

@@ -1,6 +1,6 @@
-"""Offer the advice tables' advice for the kind of a finding, without a trial, and a last resort for breaks.
-
-Offer another place for torch.compile: the largest modules that none of the findings pass through.
+"""Advice for any kind of finding: that of the advice tables, without a trial (`known_fixes`); a last resort for breaks
+and recompilations (`last_resort`); and another place for torch.compile (`other_places`): the largest modules that none
+of the findings pass through.
 """
 
 import ast

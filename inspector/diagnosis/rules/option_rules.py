@@ -1,8 +1,7 @@
-"""Advice on options: those of torch that trace what breaks, and those of a library that a statement depends on.
+"""Advice on what a model is called with: options, training steps and gradients.
 
-Advice on training, and on gradients that nothing needs.
-
-A whole training step that is compiled, settings of an optimizer, and a model in evaluation mode that is called with
+Options are those of torch that trace what breaks, and those of a library that a statement depends on. Of training,
+there are a whole step that is compiled, settings of an optimizer, and a model in evaluation mode that is called with
 gradients on, although nothing runs backward.
 """
 

@@ -1,6 +1,5 @@
-"""Advice on data-dependent shapes: masks, nonzero, and experts that select their rows.
-
-Advice on sizes that change from call to call.
+"""Advice on shapes that depend on data (masks, nonzero, experts that select their rows: `data_dependent_shapes`), and
+on sizes that change from call to call (`dynamic_sizes`).
 """
 
 import ast

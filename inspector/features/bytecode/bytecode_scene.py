@@ -1,7 +1,4 @@
-"""The state that the rules for inserted bytecode share.
-
-The roles of bytecode that torch inserted into a function.
-"""
+"""The state that the rules for inserted bytecode share (`BytecodeScene`), and the roles that they claim for it."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum

@@ -1,38 +1,32 @@
-"""Explain each instruction that torch inserted into a function, by following values from producer to consumer.
+"""Explain each instruction that torch inserted into a function (`roles_of`), by following values to their consumer.
 
-The shapes are those of torch 2.11 and 2.13: _dynamo/output_graph.py (`compile_subgraph`), codegen.py
-(`make_call_generated_code`), symbolic_convert.py (`create_call_resume_at`, `codegen_return_with_pops`) and
-resume_execution.py. Everything else is "other inserted code".
+Each `claim_...` function explains one kind of code. The shapes are those of torch 2.11 and 2.13:
+_dynamo/output_graph.py (`compile_subgraph`), codegen.py (`make_call_generated_code`), symbolic_convert.py
+(`create_call_resume_at`, `codegen_return_with_pops`) and resume_execution.py. Everything else is "other inserted code".
 
-Describe what an instruction that replays a side effect writes, as a statement.
+**Side effects** that torch replays are described as statements. The shapes are those of `codegen_update_mutated` (torch
+2.11 and 2.13, _dynamo/side_effects.py:1303).
 
-The shapes are those of `codegen_update_mutated` (torch 2.11 and 2.13, _dynamo/side_effects.py:1303).
+**The clock** for loading a graph's inputs (_dynamo/codegen.py, `make_call_generated_code`). Torch 2.11 to 2.14 call the
+clock; torch 2.15 inserts compiled templates (`_pregraph_marker_enter_template` and `_pregraph_marker_exit_template`),
+which call it only while a profiler runs: tests, calls and jumps, in one run of instructions that ends by dropping the
+None that the template returns.
 
-Explain torch's clock for loading a graph's inputs.
+**Contexts** that torch reenters around remaining code, and exits after it (`ReenterWith.try_finally`, torch 2.11 and
+2.13, _dynamo/resume_execution.py): a variable of torch has the context; the code enters and exits the context, and a
+handler that reraises exits it, too.
 
-Source: _dynamo/codegen.py, `make_call_generated_code`. Torch 2.11 to 2.14 call the clock; torch 2.15 inserts compiled
-templates (`_pregraph_marker_enter_template` and `_pregraph_marker_exit_template`), which call it only while a profiler
-runs: tests, calls and jumps, in one run of instructions that ends by dropping the None that the template returns.
+**Templates** that replay changes to a user's subclass of dict or list (`_manual_dict_setitem` and
+`_manual_list_update`, torch 2.11 and 2.13, _dynamo/side_effects.py): torch calls the built-in methods on the object,
+not those of its class. It inserts the templates' compiled code, so each is a run of instructions; the last one drops
+the None that the template returns.
 
-Explain the contexts that torch reenters around remaining code, and exits after it.
+**Calls of resume functions**: their arguments, how torch packs them, and where they continue (`create_call_resume_at`
+and `codegen_call_resume`, torch 2.11 and 2.13, _dynamo/symbolic_convert.py).
 
-Source: `ReenterWith.try_finally` (torch 2.11 and 2.13, _dynamo/resume_execution.py): a variable of torch has the
-context; the code enters and exits the context, and a handler that reraises exits it, too.
-
-Explain the templates that replay changes to a user's subclass of dict or list.
-
-Source: `_manual_dict_setitem` and `_manual_list_update` (torch 2.11 and 2.13, _dynamo/side_effects.py): torch calls the
-built-in methods on the object, not those of its class. It inserts the templates' compiled code, so each is a run of
-instructions; the last one drops the None that the template returns.
-
-Explain the calls of resume functions: their arguments, how torch packs them, and where they continue.
-
-Source: `create_call_resume_at` and `codegen_call_resume` (torch 2.11 and 2.13, _dynamo/symbolic_convert.py).
-
-Explain comprehensions that Dynamo cannot trace: torch 2.13 moves each one to a new function and calls it.
-
-Source: `_build_comprehension_fn` (torch 2.13, _dynamo/comprehension_graph_break.py; from Python 3.12 on, where a
-comprehension is part of its enclosing function).
+**Comprehensions** that Dynamo cannot trace: torch 2.13 moves each one to a new function and calls it
+(`_build_comprehension_fn`, _dynamo/comprehension_graph_break.py; from Python 3.12 on, where a comprehension is part of
+its enclosing function).
 """
 
 import re

@@ -16,7 +16,8 @@ Terms
 Steps
 -----
 1. Refuse code that looks at frames (`locals()`, `eval`): the text of a function would be visible to it.
-2. Execute the bytecode symbolically along every path (`symbolic_machine.py`), each opcode by its function in `ops_*`.
+2. Execute the bytecode symbolically along every path (`symbolic_machine.py`), each opcode by its function in
+   `operations.py`.
 3. Write the steps as statements, and values inline where the order of steps allows it (`writer.py`). Nothing here needs
    to be proved: a mistake is found in step 5.
 4. Compile the text, inside a function that has the closure variables.

@@ -1,8 +1,8 @@
-"""Execute a code object symbolically along every path, and record the steps that are visible outside it.
+"""Execute a code object symbolically along every path (`Machine`), and record the steps that are visible outside it.
 
-Values are symbols (`symbolic_machine.py`): an argument, a constant, the result of a step, a container that the function
-makes. A state has the stack, the local variables, the contents of new containers, and what is known of the tests on the
-way. A block is the list of steps of one path.
+Values are symbols: an argument, a constant, the result of a step, a container that the function makes. A state has the
+stack, the local variables, the contents of new containers, and what is known of the tests on the way. A block is the
+list of steps of one path.
 
 - An opcode's function changes the state, and returns where execution goes on (`run`).
 - A branch copies the state, and follows both ways, each with its own block; a test whose result is known on this path
@@ -14,8 +14,6 @@ way. A block is the list of steps of one path.
   (`loop`): such code is refused.
 - An exception goes to the handler that protects the instruction, or out of the function (`raised`).
 - Paths can double with each branch, so the number of instructions on all of them is limited.
-
-The symbolic values, steps and states of a function's symbolic execution.
 """
 
 from collections.abc import Callable

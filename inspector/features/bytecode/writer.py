@@ -1,8 +1,7 @@
 """Write the steps of a function as statements, and values inline if the order of steps allows it, else as variables.
 
-Mistakes here do no harm: `reconstruct.py` compiles the text and rejects it unless it takes the same steps.
-
-Choose names for the variables of a reconstructed function.
+`Writer` does that; names for variables come from `suggestion` and `numbered`. Mistakes here do no harm:
+`reconstruct.py` compiles the text and rejects it unless it takes the same steps.
 """
 
 import ast

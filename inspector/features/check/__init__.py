@@ -1,4 +1,4 @@
 """`ctrace check`: compare runs with the policy, and with the state that the lock recorded.
 
-Start in `gate_outcome.py`.
+Start in `judging.py`.
 """

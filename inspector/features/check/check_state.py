@@ -7,22 +7,16 @@ from pathlib import Path
 from ctrace.inspector.diagnosis.advice_sites import may_be_by_inductor, sites_of
 from ctrace.inspector.facts.built import Built
 from ctrace.inspector.facts.cuda_graphs import CudaGraphStatus
-from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
 from ctrace.inspector.facts.target_facts import NOT_REAL
-from ctrace.inspector.features.check.gate_model import CheckedState, JobKey
-from ctrace.inspector.features.check.policy_model import Count
+from ctrace.inspector.features.check.check_model import CheckedState, JobKey
+from ctrace.inspector.features.check.policy_model import BREAKS_OF, Count
 from ctrace.inspector.findings.missed_fusions import not_fused
 from ctrace.inspector.grouping import grouped
 
 _MINOR = re.compile(r"\d+\.\d+")
-_BREAKS = {
-    Owner.USER: Count.BREAKS,
-    Owner.LIBRARY: Count.LIBRARY_BREAKS,
-    Owner.TORCH: Count.TORCH_BREAKS,
-}
-OF_SITES = frozenset((*_BREAKS.values(), Count.SKIPPED, Count.RECOMPILES, Count.CULPRITS))
+OF_SITES = frozenset((*BREAKS_OF.values(), Count.SKIPPED, Count.RECOMPILES, Count.CULPRITS))
 """Counts of sites; a check compares these site by site."""
 
 
@@ -51,7 +45,7 @@ def count_of(site: SiteKey) -> Count | None:
     """Return the count that a site adds to; None for a break that the author requested, and for wrong results."""
     match site.kind:
         case SiteKind.BREAK:
-            return _BREAKS[site.owner]
+            return BREAKS_OF[site.owner]
         case SiteKind.SKIP:
             return Count.SKIPPED
         case SiteKind.RECOMPILE:
@@ -64,7 +58,7 @@ def count_of(site: SiteKey) -> Count | None:
 
 def _site_counts(sites: Iterable[Site]) -> Iterator[tuple[Count, int]]:
     found = list(sites)
-    for count in (*_BREAKS.values(), Count.SKIPPED):
+    for count in (*BREAKS_OF.values(), Count.SKIPPED):
         yield count, sum(site.places for site in found if count_of(site.key) is count)
     yield Count.RECOMPILES, sum(site.times for site in found if site.key.kind is SiteKind.RECOMPILE)
 

@@ -1,6 +1,7 @@
-"""Expand a policy to the captures of a check: one for each model, scenario and target.
+"""The jobs of a check: the captures that a policy asks for, or logs that were written elsewhere.
 
-Turn logs that TORCH_TRACE wrote elsewhere into jobs of a check, one job per rank or process.
+`jobs_of` expands a policy to one capture for each model, scenario and target. `traced` turns logs of TORCH_TRACE into
+jobs, one for each rank or process.
 """
 
 import os
@@ -11,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError, PolicyError, RunError, TargetError, did_you_mean
-from ctrace.inspector.features.check.gate_model import TRACE, CheckJob, FinishedJob, JobKey, SeenJob
+from ctrace.inspector.features.check.check_model import TRACE, CheckJob, FinishedJob, JobKey, SeenJob
 from ctrace.inspector.features.check.policy_model import (
     CPU,
     CheckPolicy,
@@ -22,7 +23,7 @@ from ctrace.inspector.features.check.policy_model import (
     expanded,
     named_by,
 )
-from ctrace.inspector.features.check.trust import seen
+from ctrace.inspector.features.check.trust import reduced
 from ctrace.inspector.log.files import one_file, rank_of, rotation_note
 from ctrace.inspector.log.folders import LogFile, absolute, logs_in
 from ctrace.inspector.processes.engines import Engine, results_of
@@ -143,7 +144,7 @@ def _needed_options(options: Options, target: str, limits: Limits, policy: Check
     needs_code = gpu is not None or not _OF_CODE.isdisjoint(limits.most)
     trace_only = not needs_code and not options.build and is_inductor(options.backend)
     inductor_guards = policy.inductor_guards or not trace_only
-    return replace(options, target=gpu, trace_only=trace_only, inductor_guards=inductor_guards)
+    return replace(options, gpu=gpu, trace_only=trace_only, inductor_guards=inductor_guards)
 
 
 _PARALLEL_BYTES = 32 << 20
@@ -204,9 +205,9 @@ def labels(ranks: Iterable[int | None]) -> list[str]:
 def _read(job: CheckJob, log: LogFile, root: Path) -> SeenJob:
     try:
         with one_file(log.path, log.parts) as path:
-            found = seen(FinishedJob(job, load_log(path)), root)
+            found = reduced(FinishedJob(job, load_log(path)), root)
     except RunError as error:
-        return seen(FinishedJob(job, error=error), root)
+        return reduced(FinishedJob(job, error=error), root)
     if found.state is None or not log.parts:
         return found
     return replace(found, state=replace(found.state, notes=(*found.state.notes, rotation_note(log.parts))))

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ctrace.inspector.errors import LockError
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.sites import Known, SiteKey, SiteKind
-from ctrace.inspector.features.check.gate_model import Baseline, JobKey, Lock
+from ctrace.inspector.features.check.check_model import Baseline, JobKey, Lock
 from ctrace.inspector.features.check.policy_model import Count
 from ctrace.inspector.features.check.yaml_nodes import named
 from ctrace.inspector.files.lock import locked

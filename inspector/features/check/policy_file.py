@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ctrace.inspector.errors import PolicyError, TargetError
 from ctrace.inspector.facts.findings import Owner
-from ctrace.inspector.features.check.policy_model import CPU, Allow, CheckPolicy, Count, Limits, ModelRule
+from ctrace.inspector.features.check.policy_model import BREAKS_OF, CPU, Allow, CheckPolicy, Count, Limits, ModelRule
 from ctrace.inspector.features.check.yaml_nodes import YamlNode, read_yaml, wrong
 from ctrace.inspector.knowledge.gpus.gpu_table import TargetGpu, gpu_named
 from ctrace.inspector.knowledge.gpus.yaml_file import near, shown
@@ -22,11 +22,10 @@ from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.options import InputSpec, parse_assumption, parse_input, parse_vary
 from ctrace.inspector.runs.settings import owned_places, settings_at
 
-_BREAKS = {Owner.USER: Count.BREAKS, Owner.LIBRARY: Count.LIBRARY_BREAKS, Owner.TORCH: Count.TORCH_BREAKS}
 _COVERAGE = "coverage"
-_BY_OWNER = {_BREAKS[owner]: f"breaks: {{{owner}: 0}}" for owner in (Owner.LIBRARY, Owner.TORCH)}
+_BY_OWNER = {BREAKS_OF[owner]: f"breaks: {{{owner}: 0}}" for owner in (Owner.LIBRARY, Owner.TORCH)}
 """For each count of breaks outside of user code, how the policy writes its limit."""
-_COUNTS = tuple(each for each in Count if each not in _BREAKS.values())
+_COUNTS = tuple(each for each in Count if each not in BREAKS_OF.values())
 _ALLOW = ("gb", "place", "text", "reason", "expires")
 _GB = re.compile(r"GB[0-9]{1,9}", re.IGNORECASE)
 _Value = TypeVar("_Value")
@@ -66,8 +65,8 @@ def _breaks(node: YamlNode) -> Mapping[Count, int]:
     """Read the limit of breaks; a single number limits breaks in user code."""
     if not isinstance(node.value, dict):
         return {Count.BREAKS: whole(node)}
-    keys = table(node, _BREAKS)
-    return {_BREAKS[Owner(owner)]: whole(child) for owner, child in keys.items()}
+    keys = table(node, BREAKS_OF)
+    return {BREAKS_OF[Owner(owner)]: whole(child) for owner, child in keys.items()}
 
 
 def allow(node: YamlNode) -> tuple[Allow, ...]:

@@ -1,8 +1,7 @@
-"""The policy of `ctrace check`, and the counts that it can limit.
+"""The policy of `ctrace check` (`CheckPolicy`), and the counts that it can limit (`Count`).
 
-Find the sites that the policy allows, and the entries of the policy that are no longer needed.
-
-Find the models that a text in a policy or on a command line names.
+Also the sites that a policy allows, its entries that are no longer needed, and the models that a text in a policy or on
+a command line names (`named_by`).
 """
 
 import os
@@ -15,6 +14,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from ctrace.inspector.errors import PolicyError
+from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.sites import SiteKey
 from ctrace.inspector.files.writing import working_folder
 from ctrace.inspector.runs.capture_request import Options
@@ -53,6 +53,10 @@ class Count(StrEnum):
     """Operations whose compiled results are wrong, by dtype; only with `accuracy`."""
     PEAK_BYTES = "peak_bytes"
     """The computed peak of a compiled step's memory; only with `memory`."""
+
+
+BREAKS_OF = {Owner.USER: Count.BREAKS, Owner.LIBRARY: Count.LIBRARY_BREAKS, Owner.TORCH: Count.TORCH_BREAKS}
+"""The count of the breaks in code of each owner."""
 
 
 class Limits(Struct, frozen=True):
@@ -124,7 +128,7 @@ class CheckPolicy(Struct, frozen=True):
     timeout: float = 600.0
     """Seconds for one job."""
     inductor_guards: bool = True
-    """Whether graphs with symbolic sizes are lowered to record Inductor's guards; see `request.Options`."""
+    """Whether graphs with symbolic sizes are lowered to record Inductor's guards; see `Options`."""
     accuracy: bool = False
     """Whether the kernels of each model are built, and compared with eager and float64."""
     memory: bool = False

@@ -1,6 +1,5 @@
-"""Run the jobs of a check in parallel as far as memory allows, each in a child process that may crash alone.
-
-Run a job of a check on a worker of a Ray cluster, as the command that started the check would.
+"""Run the jobs of a check: in parallel as far as memory allows, each in a child process that may crash alone
+(`run_jobs`); or on a worker of a Ray cluster, as the command that started the check would (`run_here`).
 """
 
 import os
@@ -16,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.features.check.gate_model import SEED, CheckJob, FinishedJob, SeenJob
-from ctrace.inspector.features.check.trust import seen
+from ctrace.inspector.features.check.check_model import SEED, CheckJob, FinishedJob, SeenJob
+from ctrace.inspector.features.check.trust import reduced
 from ctrace.inspector.processes import machine
-from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.capture_request import CORES
 from ctrace.inspector.runs.child import ChildProcess, OutputTail, cannot_start
 from ctrace.inspector.runs.fork_client import ForkServer
 from ctrace.inspector.runs.options import check_options
+from ctrace.inspector.runs.run_capture import capture
 from ctrace.inspector.runs.saving import Adds
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import Resolved, resolve
@@ -36,7 +35,7 @@ GUESS = 1 << 30
 """The estimate, in bytes, until one job has finished; a process with torch and a small model needs half of it."""
 
 
-class Room:
+class MemoryBudget:
     """Decides which job fits into a memory budget, in bytes; estimates each job's memory from finished jobs."""
 
     def __init__(self, budget: int) -> None:
@@ -77,7 +76,7 @@ _ENDING_SECONDS = 2.0
 
 
 class Captures(Protocol):
-    """Runs one job; see `runs.capture`."""
+    """Runs one job; see `capture` in `runs/run_capture.py`."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> "Session":
         """Run a target and return its Session."""
@@ -102,7 +101,7 @@ def run_jobs(
     """Run jobs and yield each when it ends: at most `at_a_time` in parallel, by default the number of cores.
 
     By estimate, parallel jobs must fit into `memory` bytes, by default most of the free memory; one job always runs.
-    `after` returns what is to be found out after a job's run (see `then` in `runs.capture`), in the thread of the job.
+    `after` returns what is to be found out after a job's run (see `then` of `capture`), in the thread of the job.
     `observe` runs in the consumer's thread. If the consumer stops or is interrupted, all jobs are killed.
 
     With `forks`, jobs that only capture graphs are forks of one process that has imported torch; the others, and all of
@@ -111,7 +110,7 @@ def run_jobs(
     waiting = deque(jobs)
     cores = machine.cores()
     most = min(at_a_time or cores, max(len(waiting), 1))
-    room = Room(int(machine.memory() * _SHARE) if memory is None else memory)
+    room = MemoryBudget(int(machine.memory() * _SHARE) if memory is None else memory)
     roomy = store.keeping(store.keep + len(waiting))  # a check must not prune its own runs
     share = cores // most
     environment = _threads(share, cores)
@@ -306,4 +305,4 @@ def run_here(job: CheckJob, at: Surroundings) -> Remote:
     os.chdir(at.folder)
     os.environ.update(at.variables)
     (ran,) = run_jobs([job], store=Store(at.runs, at.keep), at_a_time=1, owned=at.owned, forks=False)
-    return Remote(seen(ran, at.root), ran.left)
+    return Remote(reduced(ran, at.root), ran.left)

@@ -1,6 +1,6 @@
-"""Update the lock after a check: to today's state, or only with improvements.
+"""Update the lock after a check: to today's state, or only with improvements (`updated`).
 
-Collect the results of checks in tests, also from other processes, and write the lock once.
+`LockOfTests` collects the results of checks in tests, also from other processes, and writes the lock once.
 """
 
 import json
@@ -11,8 +11,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.sites import Known, Site, SiteKey, SiteKind
+from ctrace.inspector.features.check.check_model import Baseline, CheckedJob, CheckedState, CheckOutcome, JobKey, Lock
 from ctrace.inspector.features.check.check_state import OF_SITES, are_compared
-from ctrace.inspector.features.check.gate_model import Baseline, CheckedJob, CheckedState, CheckOutcome, JobKey, Lock
 from ctrace.inspector.features.check.lock_file import load_lock, lock_text, parse_lock, write_lock, writing_lock
 from ctrace.inspector.features.check.policy_model import Count
 from ctrace.inspector.features.check.trust import is_judged

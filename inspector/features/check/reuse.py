@@ -16,7 +16,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import SettingsError
-from ctrace.inspector.features.check.gate_model import SEED, CheckedState, CheckJob, FinishedJob, JobKey, SeenJob
+from ctrace.inspector.features.check.check_model import SEED, CheckedState, CheckJob, FinishedJob, JobKey, SeenJob
 from ctrace.inspector.features.check.policy_model import Count
 from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.files.writing import write_json

@@ -1,4 +1,7 @@
-"""Decide whether a job can be judged: how the program ended, whether anything compiled, whether the sources agree."""
+"""Reduce a job to its counts and sites (`reduced`), with the reasons why these cannot be judged (`untrusted`).
+
+Reasons are how the program ended, that nothing compiled, and sources that disagree.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,8 +9,8 @@ from pathlib import Path
 from ctrace.inspector.facts.accuracy_facts import Accuracy
 from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
 from ctrace.inspector.facts.session import Failure, FailurePhase, Scenario, Session
+from ctrace.inspector.features.check.check_model import CheckedJob, FindingKind, FinishedJob, GateFinding, SeenJob
 from ctrace.inspector.features.check.check_state import minor_of, state_of
-from ctrace.inspector.features.check.gate_model import CheckedJob, FindingKind, FinishedJob, GateFinding, SeenJob
 
 _PHASES = {
     FailurePhase.TARGET: FindingKind.WRONG,
@@ -36,7 +39,7 @@ def is_judged(checked: CheckedJob) -> bool:
     return checked.state is not None and all(each.kind in _JUDGEMENTS for each in checked.findings)
 
 
-def seen(ran: FinishedJob, root: Path) -> SeenJob:
+def reduced(ran: FinishedJob, root: Path) -> SeenJob:
     """Reduce a job to what a check keeps of it."""
     if ran.session is None:
         return SeenJob(ran.job, None, (_without_session(ran),), has_ended=False, seconds=ran.seconds, run=ran.run)

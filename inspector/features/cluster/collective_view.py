@@ -4,10 +4,9 @@ Collectives outside of graphs come from what ran (`child/called_collectives.py`)
 as Inductor's last passes over it left it, each time that the graph ran. A log of a process that is no virtual rank
 lacks the former, and when a graph ran; then each graph counts once.
 
-Find collectives of a graph whose result is used in a way that needs less communication.
-
-Each finding holds for the graph as it is: all users of the result are followed, through waits and views of the whole,
-until it is certain what they read.
+`wasted` finds collectives of a graph whose result is used in a way that needs less communication. Each finding holds
+for the graph as it is: all users of the result are followed, through waits and views of the whole, until it is certain
+what they read.
 """
 
 import re

@@ -1,8 +1,7 @@
-"""The result of a comparison: plain frozen records.
+"""What a comparison finds (`Change`, `RunDiff`, `DiffDocument`), and what decides which of two runs compiled better.
 
-Judge which of two runs compiled better, by numbers of which fewer is better.
-
-Compare breaks, skips, recompilations and wrong results, matched as the gate matches them.
+`judge` decides by numbers of which fewer is better. `site_changes` compares breaks, skips, recompilations and wrong
+results, matched as the gate matches them.
 """
 
 from collections.abc import Callable, Iterator

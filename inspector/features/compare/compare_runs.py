@@ -1,4 +1,5 @@
-"""Compare two sessions: graphs first, and for graphs that match what torch's caches returned, fusions and guards.
+"""Compare two Sessions (`compare`): graphs first, and for graphs that match what torch's caches returned, fusions and
+guards.
 
 Only what a user could see counts: neither the names of nodes and buffers in a fused kernel, nor ids of objects in a
 guard.
@@ -26,10 +27,11 @@ A line `print(x.sum())` is added to a model. The graph before has no equal after
 function, and becomes its pair; the other is new. The diff says: one break more, at that line; one graph more; the nodes
 that moved out of the pair's graph.
 
-Compare the memory of two runs that followed it: the peak, and what each line holds then.
-
-Peaks are compared as both runs found them: measured with measured, otherwise computed with computed. What a line holds
-is computed in any case.
+Memory
+------
+Of two runs that followed it, the peak is compared, and what each line holds then (`memory_changes`). Peaks are compared
+as both runs found them: measured with measured, otherwise computed with computed. What a line holds is computed in any
+case.
 """
 
 import re
@@ -71,8 +73,8 @@ from ctrace.inspector.features.compare.graph_changes import (
 )
 from ctrace.inspector.findings.compile_time_view import components_of, differences
 from ctrace.inspector.findings.graphs.parse import pieces
+from ctrace.inspector.findings.guard_tree import parse
 from ctrace.inspector.findings.guard_view import about
-from ctrace.inspector.findings.printed_tree import parse
 from ctrace.inspector.findings.site_matching import paired
 from ctrace.inspector.knowledge.counting import memory
 from ctrace.inspector.session.summary import first_lines

@@ -1,8 +1,7 @@
-"""Match the graphs of two runs by function and content, and compare each pair.
+"""Match the graphs of two runs by function and content (`pairs_of`), and compare each pair (`changes_of`).
 
-Compare two graphs node by node, without the names and numbers that torch gives to nodes.
-
-Compare the kernels of matched graphs: source, registers and bytes, without names and hashes.
+`graph_changes` compares two graphs node by node, without the names and numbers that torch gives to nodes.
+`kernel_changes` compares the kernels of matched graphs: source, registers and bytes, without names and hashes.
 """
 
 import difflib

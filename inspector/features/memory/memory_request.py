@@ -1,6 +1,5 @@
-"""What `ctrace memory` asks of its child process.
-
-Join what was found compiled with what was found in eager, line by line.
+"""What `ctrace memory` asks of its child process (`MemoryRequest`), and what was found compiled, joined with what was
+found in eager, line by line (`with_eager`).
 """
 
 from collections.abc import Iterator, Mapping

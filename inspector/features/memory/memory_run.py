@@ -207,7 +207,7 @@ def fit_of(
             f"--fit changes the inputs of a model, and {target} is a program, which makes its own",
             f'name the model in it and an input: ctrace memory {target}:NAME --input "float32[8,128]" --fit {what}',
         )
-    options = replace(options, fake=True, target=None)
+    options = replace(options, fake=True, gpu=None)
     check_options(found, options)
     path = None
     if found.path is not None:

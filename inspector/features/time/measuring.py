@@ -1,8 +1,7 @@
-"""Run the measuring processes one after the other, and read their results while they run.
+"""Run the measuring processes one after the other, and read their results while they run (`measured`).
 
-Combine the events of a measuring process into its measurements.
-
-Compare compiled with eager once after a `--build` run, with few rounds, for one line of its report.
+`Fold` combines the events of a process into its measurements. `with_speed` compares compiled with eager once after a
+`--build` run, with few rounds, for one line of its report.
 """
 
 import os

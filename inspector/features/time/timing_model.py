@@ -1,8 +1,8 @@
-"""The measurements that screens and JSON share; times in seconds, memory in bytes, None: not measured.
+"""What `ctrace time` measures: configurations, the request to one measuring process, and the measurements.
 
-The request to one measuring process: the model, how to compile it, and how to time it.
-
-Parse the configurations that the command line selects: modes, backends and options of Inductor.
+`configurations` parses what the command line selects: modes, backends and options of Inductor. A `TimingRequest` has
+the model, how to compile it, and how to time it. Screens and JSON share the measurements (`Timings`): times in seconds,
+memory in bytes, None: not measured.
 """
 
 import json

@@ -21,10 +21,10 @@ from ctrace.inspector.features.upgrade.upgrade_model import (
     UpgradeNumber,
 )
 from ctrace.inspector.processes.boot import Interpreter
-from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options, TorchSetting, TorchSource
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.fork_client import ForkServer
+from ctrace.inspector.runs.run_capture import capture
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import ProgramTarget, Resolved
 from ctrace.inspector.runs.tasks import run_task

@@ -1,10 +1,8 @@
-"""Make the second environment: a folder with the packages that an upgrade would install, beside those of today.
+"""Make the second environment (`EnvironmentMaker`): a folder with the packages that an upgrade would install.
 
 pip or uv says which packages an upgrade of this environment would install (a dry run, which installs nothing); these go
 into a folder of ctrace's own, which comes first on the path of the processes that run models in it. What would not
-change is read where it is, and nothing is written there.
-
-Tell requirements from targets on the command line.
+change is read where it is, and nothing is written there. On the command line, `parted` tells requirements from targets.
 """
 
 import hashlib

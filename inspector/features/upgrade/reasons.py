@@ -1,10 +1,9 @@
-"""Find the reason of each change by trying: put a difference back in the later environment, and see what is gone.
+"""Find the reason of each change by trying (`ReasonSearch`): put a difference back, and see what is gone.
 
 A *difference* is an option of torch's configuration, a package or an environment variable in which the two environments
 differ. Differences are put back all at once first; only for changes that are gone then, halves are tried, down to a
-single difference. What stays with everything put back is torch's own, if torch differs, and unknown if it does not.
-
-Find the functions of torch that differ between two releases and that a model calls.
+single difference. What stays with everything put back is torch's own, if torch differs, and unknown if it does not. Of
+torch itself, the functions that differ between two releases and that a model calls are found (`differing_functions`).
 """
 
 import ast

@@ -1,8 +1,8 @@
-"""Find a kernel package on disk and read what it says about itself. Its `ctrace.json` is data; its code runs later.
+"""A kernel package on disk: find it and read what it says about itself, show how to use it, and watch its files.
 
-Show how a program uses a package without ctrace: one import and `install()`, or the operator in the model's code.
-
-Watch the files of a package, and compare one check with the one before.
+Its `ctrace.json` is data; its code runs later. A program uses a package without ctrace: by one import and `install()`,
+or by the operator in the model's code (`diffs_of`). While the user edits, its files are watched (`next_change`), and
+one check is compared with the one before.
 """
 
 import ast

@@ -1,9 +1,8 @@
-"""Read a user's Triton kernel and the place that launches it. The file is parsed, never executed.
+"""Read a user's Triton kernel and the place that launches it (`SourceFile`). The file is parsed, never executed.
 
-Follow a kernel's pointers through its source to the loads and stores that use them.
-
-Triton's own analysis reads the compiled kernel and so needs the arguments of a call; this one needs the source alone.
-It is conservative: a pointer that flows into something unknown counts as written.
+`flow_of` follows a kernel's pointers through its source to the loads and stores that use them. Triton's own analysis
+reads the compiled kernel and so needs the arguments of a call; this one needs the source alone. It is conservative: a
+pointer that flows into something unknown counts as written.
 """
 
 import ast

@@ -1,12 +1,9 @@
-"""What `ctrace kernels wrap` reads from a file, and what it writes.
+"""What `ctrace kernels wrap` reads from a file, asks of its child process (`WrapRequest`), and writes (`WrapResult`).
 
-The request of `ctrace kernels wrap` to its child process.
-
-Say which limits of torch concern a kernel of the user's.
-
-Read in torch 2.11, 2.13 and 2.15: `wrap_triton` (_library/triton.py) refuses every decorator but `triton.jit` and
-`triton.autotune` as the outermost one; `init_variable` and `call_triton_kernel` (_higher_order_ops/
-triton_kernel_wrap.py) refuse the rest of what is listed here.
+`limits_of` says which limits of torch concern a kernel of the user's. They were read in torch 2.11, 2.13 and 2.15:
+`wrap_triton` (_library/triton.py) refuses every decorator but `triton.jit` and `triton.autotune` as the outermost one;
+`init_variable` and `call_triton_kernel` (_higher_order_ops/ triton_kernel_wrap.py) refuse the rest of what is listed
+here.
 """
 
 import ast

@@ -1,9 +1,10 @@
-"""Write the module with the operator: the kernel, the function around it, a fake, the way to run on a CPU, FLOPs.
+"""Write the module with the operator (`wrapped`): the kernel, the function around it, a fake, the way to run on a CPU,
+FLOPs.
 
 The module gets what the functions need of their own: imports, constants and other functions. FLOPs are counted for a
 kernel that computes element by element, and left to the user for others.
 
-Write a function for a launch alone, where the function around it cannot be an operator.
+Where the function around a launch cannot be an operator, one is written for the launch alone (`launching_function`).
 """
 
 import ast

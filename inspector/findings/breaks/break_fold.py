@@ -1,9 +1,8 @@
-"""Build the breaks of a run: group torch's reports by site, and give each site a reason and a fix.
+"""Build the breaks of a run (`breaks_of`): group torch's reports by site, and give each site a reason and a fix.
 
-Parse torch's report of a graph break: gb ids, reason, hints and the user's stack.
-
-The text (2.13, _dynamo/symbolic_convert.py:5026) has a header, the reason with explanation, hints and a link that
-contains the gb id, then the user's traceback and Dynamo's.
+`parse_break` parses torch's report of a graph break: gb ids, reason, hints and the user's stack. The text (2.13,
+_dynamo/symbolic_convert.py:5026) has a header, the reason with explanation, hints and a link that contains the gb id,
+then the user's traceback and Dynamo's.
 """
 
 import re

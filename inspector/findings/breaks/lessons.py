@@ -1,8 +1,7 @@
-"""Look up what ctrace knows about a kind of break, of skip or of recompilation cause, without a run.
+"""Look up what ctrace knows about a kind of break or of skip (`lesson`), or of cause (`cause_lesson`), without a run.
 
-Look up torch's text on each kind of graph break in the registry that torch ships, without importing torch.
-
-Source: `torch/_dynamo/graph_break_registry.json` (2.11 and 2.13): gb id -> entries, newest first.
+Torch's own text on a kind of break comes from the registry that torch ships (`registered`), without importing torch:
+`torch/_dynamo/graph_break_registry.json` (2.11 and 2.13), gb id -> entries, newest first.
 """
 
 import difflib

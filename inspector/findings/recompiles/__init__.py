@@ -1,5 +1,6 @@
-"""Why a function recompiled: `recompile_fold.py` lists the recompilations, `recompile_causes.py` classifies the causes.
+"""Why a function recompiled.
 
-`recompile_fold.py` finds the user's line of a cause, `recompile_view.py` predicts whether recompilations will stop,
-`recompile_view.py` answers questions. Start in `recompile_causes.py`.
+`recompile_causes.py` turns a failed guard into a cause, and `special_cases.py` names those that need other advice than
+usual. `recompile_fold.py` lists the recompilations with their causes and the user's lines behind these;
+`recompile_view.py` groups them by cause, and predicts whether they will stop. Start in `recompile_causes.py`.
 """

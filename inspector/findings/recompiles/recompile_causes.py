@@ -1,18 +1,16 @@
-"""Turn torch's text for a failed guard into a cause: kind, subject in the user's names, expected and actual value.
+"""Turn torch's text for a failed guard into a cause (`cause_of`): kind, subject in the user's names, both values.
 
 Guard texts are those of 2.13: leaf guards of _C/_dynamo/guards.cpp ("tensor 'x' size mismatch at index 0. expected 4,
 actual 8") and Python expressions of _dynamo/guards.py (`L['self'].step == 1`, `2 <= L['x'].size()[0] <= 10`), which
 `expression` parses.
 
-Classify guards that call one of torch's helpers: iterators, copy-on-write tensors, the current stream.
+`helper_check` classifies guards that call one of torch's helpers: iterators, copy-on-write tensors, the current stream.
+The texts are those of _dynamo/guards.py: the helpers for iterators since 2.11, for copy-on-write since 2.14, for
+reversed lists and streams since 2.15.
 
-The texts are those of _dynamo/guards.py: the helpers for iterators since 2.11, for copy-on-write since 2.14,
-for reversed lists and streams since 2.15.
-
-Recognize code that a run compiles once for each of several modules, functions or types.
-
-Layers of one class share the code of their methods, and calls of a decorator share the code of its inner function. A
-guard then fails because another one runs, not because something changed over time.
+`shared_by` recognizes code that a run compiles once for each of several modules, functions or types. Layers of one
+class share the code of their methods, and calls of a decorator share the code of its inner function. A guard then fails
+because another one runs, not because something changed over time.
 """
 
 import re
@@ -23,7 +21,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Cause, CauseKind, Frame, Owner
 from ctrace.inspector.facts.guard_facts import UnmetGuard
-from ctrace.inspector.findings.printed_tree import (
+from ctrace.inspector.findings.guard_tree import (
     EXPECTED_TENSOR,
     PARAMETER_HINT,
     TENSOR,

@@ -1,13 +1,13 @@
-"""List the recompilations of a run, their causes relative to the nearest cache entry, and why some are expected.
+"""List the recompilations of a run (`recompiles_of`), their causes relative to the nearest cache entry, and why some
+are expected.
 
 In a log that torch alone wrote, its own reasons count as failed guards of the nearest entry.
 
-Find the line of the user's code that specialized on a value that changed.
-
-Torch may guard a constant later than where the user reads it. From torch 2.14 on, Dynamo traces arithmetic on an int,
-float or bool without a guard, and creates the guard where the result meets a tensor or a branch (_dynamo/variables/
-lazy.py, `ComputedLazyConstantVariable`). Users expect the line that reads the value: for `STEP += 1` and
-`return x * STEP`, the first of the two.
+`fixing` finds the line of the user's code that specialized on a value that changed. Torch may guard a constant later
+than where the user reads it. From torch 2.14 on, Dynamo traces arithmetic on an int, float or bool without a guard, and
+creates the guard where the result meets a tensor or a branch (_dynamo/variables/ lazy.py,
+`ComputedLazyConstantVariable`). Users expect the line that reads the value: for `STEP += 1` and `return x * STEP`, the
+first of the two.
 """
 
 import ast
@@ -22,7 +22,7 @@ from ctrace.inspector.facts.guard_facts import EntryHeld, GuardsFailed, UnmetGua
 from ctrace.inspector.facts.shape_facts import ConditionKind
 from ctrace.inspector.facts.stored import text_of
 from ctrace.inspector.findings.functions import FunctionPlace, place_of
-from ctrace.inspector.findings.printed_tree import TENSOR, check_order, completed, read_comment, sources_of, tensor_of
+from ctrace.inspector.findings.guard_tree import TENSOR, check_order, completed, read_comment, sources_of, tensor_of
 from ctrace.inspector.findings.recompiles.recompile_causes import (
     OBJECTS,
     caller_of,

@@ -1,7 +1,4 @@
-"""Group recompilations by cause; each group has the cause's values, and whether recompilations will stop.
-
-Predict from a run whether recompilations for a cause will stop.
-"""
+"""Group recompilations by cause (`groups`), with its values, and predict whether they will stop (`prospect`)."""
 
 import re
 from collections.abc import Mapping, Sequence

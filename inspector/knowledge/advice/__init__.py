@@ -10,10 +10,8 @@ program with a function `forward`; the tests compile them. `unadvised.yaml` cove
 `size/parameter`. `fusion.yaml` says why two nodes did not become one kernel, with the pattern of torch's reason,
 `attention.yaml` why attention was not fused, `dangers.yaml` why compiled results may differ from eager.
 
-Read a table of advice, and parse each entry only when it is needed.
-
-The tables are long, and a run needs few of their entries. So the table splits its text at the keys, which is fast, and
-parses an entry at the first access.
+`entries` returns a table. The tables are long, and a run needs few of their entries. So a table splits its text at the
+keys, which is fast, and parses an entry at the first access.
 """
 
 import re

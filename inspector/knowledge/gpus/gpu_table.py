@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from msgspec import Struct, field
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.files.typed_json import required_fields
+from ctrace.inspector.files.typed_json import required_names
 from ctrace.inspector.knowledge.gpus.yaml_file import canonical, entries_of, near, refuse_unknown, shown
 
 FORMATS = ("float64", "tf32", "float16", "bfloat16", "float8", "int8")
@@ -279,7 +279,7 @@ def build_gpu(name: str, facts: Mapping[str, Any], where: str) -> TargetGpu:
         if key not in full:
             full[key] = value
             full["sources"][key] = _SHARED
-    missing = [key for key in required_fields(TargetGpu) if key not in full and key != "name"]
+    missing = [key for key in required_names(TargetGpu) if key not in full and key != "name"]
     if missing:
         raise TargetError(
             f"{where} lacks {', '.join(missing)}", "add what is missing, or add extends with a GPU's name"

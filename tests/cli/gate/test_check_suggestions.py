@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ctrace.cli.gate.checking import with_suggestions
+from ctrace.cli.gate.check_suggestions import with_suggestions
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind, SuggestedRepair, Symptom
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.sites import Site
 from ctrace.inspector.facts.trial import NewText
-from ctrace.inspector.features.check.gate_model import CheckedJob, CheckJob, CheckOutcome, JobKey
+from ctrace.inspector.features.check.check_model import CheckedJob, CheckJob, CheckOutcome, JobKey
 from ctrace.inspector.features.fix.repairs import suggest_repairs
 from ctrace.inspector.features.fix.repairs.repair_result import Combined, Fixes, ProofCheck, TriedRepair
 from ctrace.inspector.features.fix.repairs.repair_result import ProofOutcome as Proof

@@ -12,7 +12,7 @@ from ctrace.cli.gate.check_request import CheckRequest
 from ctrace.cli.gate.checking import NotUpdatedError, _broken_already, checked, started
 from ctrace.cli.gate.reports import Reports
 from ctrace.inspector.errors import PolicyError, RunError
-from ctrace.inspector.features.check.gate_model import JobKey, Lock
+from ctrace.inspector.features.check.check_model import JobKey, Lock
 from ctrace.inspector.features.check.lock_file import load_lock, write_lock
 from ctrace.inspector.files.writing import append_whole, write_new
 from tests.support import outcomes

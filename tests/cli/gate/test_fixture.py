@@ -11,7 +11,7 @@ from ctrace.cli.gate.fixture import Checks
 from ctrace.inspector import api
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.check.gate_model import Baseline, JobKey, Lock
+from ctrace.inspector.features.check.check_model import Baseline, JobKey, Lock
 from ctrace.inspector.features.check.lock_file import load_lock, write_lock
 from ctrace.inspector.features.check.policy_model import Count
 from ctrace.inspector.features.check.ratchet import LockOfTests

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.findings.printed_tree import sources_of, tensor_of, type_name
+from ctrace.inspector.findings.guard_tree import sources_of, tensor_of, type_name
 
 X = "L['x'].size()[0]"
 

@@ -7,8 +7,8 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.shape_facts import DimKind, DimPolicy
 from ctrace.inspector.features.bytecode.bytecode_scene import PieceKind
 from ctrace.inspector.features.bytecode.bytecode_view import explained, function_codes
+from ctrace.inspector.features.check.check_model import JobKey
 from ctrace.inspector.features.check.check_state import state_of
-from ctrace.inspector.features.check.gate_model import JobKey
 from ctrace.inspector.findings.guard_view import guarded, heads
 from ctrace.inspector.findings.shape_view import by_function
 from ctrace.inspector.findings.shapes_document import marks

@@ -62,7 +62,7 @@ def test_a_file_that_is_gone(tmp_path: Path) -> None:
 
 def test_runs_of_the_same_for_other_gpus(tmp_path: Path) -> None:
     _, request = made(tmp_path)
-    on = [replace(request, log=name, gpu=gpu_named(name), options=replace(request.options, target=name))
+    on = [replace(request, log=name, gpu=gpu_named(name), options=replace(request.options, gpu=name))
           for name in ("a100", "h100")]  # fmt: skip
     assert same_but_for_gpu(*on)
     assert not same_but_for_gpu(on[0], replace(on[1], options=replace(on[1].options, train=False)))

@@ -87,7 +87,7 @@ def test_a_module_is_read_where_it_would_be_found(tmp_path: Path, monkeypatch: p
     [
         (Options(), "model"),
         (Options(trace_only=True, build=True), "model"),
-        (Options(trace_only=True, target="h100"), "model"),
+        (Options(trace_only=True, gpu="h100"), "model"),
         (GRAPHS, "program"),
     ],
 )

@@ -78,7 +78,7 @@ def test_the_run_of_more_calls_is_counted_beside_the_trials(monkeypatch: pytest.
     [
         (ProgramTarget(Path("train.py"), None, (), None), Options()),
         (MODEL, Options(fast=True)),
-        (MODEL, Options(target="h100")),
+        (MODEL, Options(gpu="h100")),
         (MODEL, Options(fullgraph=True)),
     ],
 )

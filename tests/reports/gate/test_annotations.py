@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Cost
-from ctrace.inspector.features.check.gate_model import CheckOutcome, FindingKind, GateFinding
+from ctrace.inspector.features.check.check_model import CheckOutcome, FindingKind, GateFinding
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.annotations import MOST, render_annotations
 from tests.reports.gate.texts import ANY, full_of

@@ -7,7 +7,7 @@ import pytest
 
 from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.facts.sites import SiteKind
-from ctrace.inspector.features.check.gate_model import CheckOutcome
+from ctrace.inspector.features.check.check_model import CheckOutcome
 from ctrace.inspector.source.source_names import RESULT
 from ctrace.reports.gate.annotations import render_annotations
 from ctrace.reports.gate.gate_markdown import render_table

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from ctrace.inspector.features.check.gate_model import CheckOutcome
+from ctrace.inspector.features.check.check_model import CheckOutcome
 from ctrace.reports.gate.diagnostics import render_diagnostics
 from ctrace.reports.gate.sarif import render_sarif
 from tests.reports.gate.texts import ANY, full_of

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from ctrace.inspector.features.check.gate_model import CheckedJob, CheckOutcome, FindingKind, GateFinding, JobKey, Lock
+from ctrace.inspector.features.check.check_model import CheckedJob, CheckOutcome, FindingKind, GateFinding, JobKey, Lock
 from ctrace.inspector.features.check.policy_model import CheckPolicy, Count
 from ctrace.reports.gate.failuretext import failure_text
 from tests.reports.gate.texts import ANY, full_of

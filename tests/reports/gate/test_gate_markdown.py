@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
-from ctrace.inspector.features.check.gate_model import CheckOutcome
+from ctrace.inspector.features.check.check_model import CheckOutcome
 from ctrace.reports.gate.gate_markdown import render_table
 from tests.reports.gate.texts import ANY, full_of
 from tests.support import outcomes

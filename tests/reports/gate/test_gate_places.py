@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.sites import Site
-from ctrace.inspector.features.check.gate_model import CheckedJob, CheckOutcome, FindingKind, GateFinding, JobKey, Lock
+from ctrace.inspector.features.check.check_model import CheckedJob, CheckOutcome, FindingKind, GateFinding, JobKey, Lock
 from ctrace.inspector.features.check.policy_model import CheckPolicy
 from ctrace.reports.gate.gate_words import Spot, model_file, near, own_spot, site_spot, spot
 from tests.support.outcomes import BRANCH, CWD, HOLDS, NOTHING

@@ -8,7 +8,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.diagnosis import SuggestedRepair
-from ctrace.inspector.features.check.gate_model import CheckedJob, CheckOutcome, FindingKind, GateFinding, JobKey, Lock
+from ctrace.inspector.features.check.check_model import CheckedJob, CheckOutcome, FindingKind, GateFinding, JobKey, Lock
 from ctrace.inspector.features.check.policy_model import CheckPolicy, Count
 from ctrace.reports.gate.gate_screen import check_screen
 from tests.reports.gate.texts import ANY, full_of

@@ -5,7 +5,14 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.facts.findings import Cost
-from ctrace.inspector.features.check.gate_model import EXITS, CheckedJob, CheckedState, FindingKind, GateFinding, JobKey
+from ctrace.inspector.features.check.check_model import (
+    EXITS,
+    CheckedJob,
+    CheckedState,
+    FindingKind,
+    GateFinding,
+    JobKey,
+)
 from ctrace.inspector.features.check.policy_model import Count
 from ctrace.reports.gate.gate_words import (
     GRAVEST_FIRST,

@@ -7,7 +7,7 @@ import pytest
 import xmlschema
 from hypothesis import given, settings
 
-from ctrace.inspector.features.check.gate_model import CheckOutcome
+from ctrace.inspector.features.check.check_model import CheckOutcome
 from ctrace.reports.gate.junit import render_junit
 from tests.reports.gate.texts import ANY, full_of
 from tests.support import outcomes

@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.features.check.gate_model import CheckOutcome
+from ctrace.inspector.features.check.check_model import CheckOutcome
 from ctrace.reports.gate.annotations import render_annotations
 from ctrace.reports.gate.failuretext import failure_text
 from ctrace.reports.gate.gate_markdown import render_table

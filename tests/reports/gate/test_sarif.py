@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.sites import Site
-from ctrace.inspector.features.check.gate_model import CheckOutcome, FindingKind
+from ctrace.inspector.features.check.check_model import CheckOutcome, FindingKind
 from ctrace.inspector.version import __version__
 from ctrace.reports.gate.sarif import gb_rule, render_sarif
 from tests.reports.gate.texts import ANY, full_of

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Cost
-from ctrace.inspector.features.check.gate_model import CheckedJob, FindingKind, GateFinding, JobKey
+from ctrace.inspector.features.check.check_model import CheckedJob, FindingKind, GateFinding, JobKey
 from ctrace.reports.gate.gate_findings import folded, lines, shared_findings
 from tests.support import outcomes
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.diagnosis import Replacement, SuggestedRepair
 from ctrace.inspector.facts.trial import NewText
-from ctrace.inspector.features.check.gate_model import CheckOutcome
+from ctrace.inspector.features.check.check_model import CheckOutcome
 from ctrace.inspector.features.fix.repairs.suggest_repairs import replacements
 from ctrace.reports.gate.annotations import render_annotations
 from ctrace.reports.gate.gate_findings import review_block, suggestion_lines

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
-from ctrace.inspector.features.check.gate_model import CheckedJob, CheckOutcome, FindingKind, GateFinding, JobKey
+from ctrace.inspector.features.check.check_model import CheckedJob, CheckOutcome, FindingKind, GateFinding, JobKey
 from ctrace.inspector.features.check.policy_model import Allow
 from tests.support.outcomes import POLICY, outcome
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.findings.printed_tree import read_comment
+from ctrace.inspector.findings.guard_tree import read_comment
 from ctrace.inspector.runs.load import load_log
 from ctrace.reports.html.html_page import render_html
 from tests.support.places import DATA

@@ -7,22 +7,21 @@ line that asks: an object that another rank sends, a key of a store that another
 Only what makes a group, and what asks a store, is replaced. All the rest, such as the name and the order of groups, is
 torch's own code, so that compiled code refers to the groups that a real job has.
 
-Record the stages of a pipeline, and let them agree on their shapes as all of them would.
+Stages of a pipeline are recorded, and agree on their shapes as all of them would (`stage_votes`). Before its first
+step, a schedule asks all stages whether the program gave them the shapes of what they exchange: a product of ones and
+zeros travels through the ranks and back (torch/distributed/pipelining/stage.py, 2.13). What a fake process group
+receives is zero, so that every stage would wait for shapes that another one sends as objects. Peers run the same
+program: they are taken to vote as the stages of this rank do. Earlier torch does not vote; each stage then looks at its
+own shapes.
 
-Before its first step, a schedule asks all stages whether the program gave them the shapes of what they exchange: a
-product of ones and zeros travels through the ranks and back (torch/distributed/pipelining/stage.py, 2.13). What a fake
-process group receives is zero, so that every stage would wait for shapes that another one sends as objects. Peers run
-the same program: they are taken to vote as the stages of this rank do. Earlier torch does not vote; each stage then
-looks at its own shapes.
-
-Record the meshes that the program makes, and dimensions that do not divide among their ranks.
-
-Let DTensor communicate on a mesh of GPUs as it does there, although its tensors are on the CPU. Torch chooses by the
-type of a mesh's devices (2.11 to 2.13). On the CPU it turns one sharded dimension into another by a gather of all
+Meshes that the program makes are recorded, and dimensions that do not divide among their ranks (`met_shards`). On a
+mesh of GPUs, DTensor communicates as it does there, although its tensors are on the CPU (`GpuMeshes`). Torch chooses by
+the type of a mesh's devices (2.11 to 2.13). On the CPU it turns one sharded dimension into another by a gather of all
 parts, as gloo lacked all-to-all (distributed/tensor/_collective_utils.py), and it shares no state of random generators
 (distributed/tensor/_random.py), which on GPUs the first rank sends to all before the first random op on a DTensor.
 
-End a rank at the program's line if an exception only says what a rank without peers, or without a GPU, lacks.
+A rank ends at the program's line if an exception only says what a rank without peers, or without a GPU, lacks
+(`refusing_what_lacks`).
 """
 
 import dis

@@ -6,13 +6,12 @@ the headers of safetensors files are read, to compare shapes.
 Inputs have the sizes that the config says. For parts of diffusion pipelines, the arguments are those of `forward` in
 diffusers 0.42 (models/unets, models/transformers, models/autoencoders).
 
-Cut lists of layers for a first look (`--layers`).
+`cut_layers` cuts lists of layers for a first look (`--layers`).
 
-Open checkpoints without their values: safetensors files as their headers; a call of `from_pretrained` stops.
-
-A header has names, dtypes and shapes. `safetensors.torch.load_file` and `safetensors.safe_open` return tensors of the
-stored shapes and dtypes, without storage. `from_pretrained` of a model reads all weights, in threads that nothing
-follows; its config alone makes the same model.
+`FakeCheckpoints` opens checkpoints without their values: safetensors files as their headers; a call of
+`from_pretrained` stops. A header has names, dtypes and shapes. `safetensors.torch.load_file` and
+`safetensors.safe_open` return tensors of the stored shapes and dtypes, without storage. `from_pretrained` of a model
+reads all weights, in threads that nothing follows; its config alone makes the same model.
 """
 
 import json

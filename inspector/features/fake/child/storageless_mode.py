@@ -12,7 +12,8 @@ Of collectives, nothing is sent, and a result is the tensor that would receive i
 too, reads the memory of what it sends. Its operators name what they write to first, and return that with a work to
 wait for (torch/csrc/distributed/c10d/Ops.cpp, 2.11 to 2.13).
 
-Draw the random numbers of inputs that the model file marks as real: `real = ("tokens",)` or `real = (0,)`.
+Random numbers of inputs that the model file marks as real, `real = ("tokens",)` or `real = (0,)`, are drawn
+(`mark_real`).
 """
 
 from collections.abc import Callable, Iterable, Mapping

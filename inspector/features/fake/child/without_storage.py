@@ -1,12 +1,11 @@
-"""Storages of no memory: take those of a model, and let a program change the size of one, as FSDP does.
+"""CPU tensors whose storage is a size and an address, and no memory (`without_storage`), and whose size may change.
 
-FSDP sets the size to 0 to free what it has gathered, and later back (2.13,
-distributed/fsdp/_fully_shard/_fsdp_param.py, `free_storage`, `alloc_storage`). Torch refuses that for memory that it
-did not allocate, and the addresses of such a storage take no memory anyway. So only the size that the program reads
-changes. FSDP compares addresses of storages, too (`reset_sharded_param`), which torch refuses for a storage that must
-not be written to. Only torch itself gets them: a program that asks for an address reads what lies there.
-
-Make CPU tensors whose storage is a size and an address, and no memory.
+FSDP changes the sizes of storages (`resizable_storages`). It sets the size to 0 to free what it has gathered, and later
+back (2.13, distributed/fsdp/_fully_shard/_fsdp_param.py, `free_storage`, `alloc_storage`). Torch refuses that for
+memory that it did not allocate, and the addresses of such a storage take no memory anyway. So only the size that the
+program reads changes. FSDP compares addresses of storages, too (`reset_sharded_param`), which torch refuses for a
+storage that must not be written to. Only torch itself gets them: a program that asks for an address reads what lies
+there.
 
 A FakeTensor in place of a weight would change what is to be shown: Dynamo guards on its type and dispatch keys, and
 libraries take other paths for it. So a tensor without values is an ordinary CPU tensor here: its type, dispatch keys,

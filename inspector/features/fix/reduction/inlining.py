@@ -1,7 +1,7 @@
-"""Put values in the place of names: constants, variables that are read once, functions without parameters, and a
-function in the place of a module without state.
+"""Edits of a reduction that need more than one place of a program.
 
-Drop parameters together with the arguments for them.
+`inline` puts values in the place of names: constants, variables that are read once, functions without parameters, and a
+function in the place of a module without state. `drop` drops parameters together with the arguments for them.
 """
 
 import ast

@@ -1,8 +1,7 @@
-"""Run candidates in forks of a process that has imported torch, and read what each showed.
+"""Reduce a program as long as it still shows the finding: delta debugging over its syntax tree, in passes (`Reducer`).
 
-Reduce a program as long as it still shows the finding: delta debugging over its syntax tree, in passes.
-
-The reducer knows nothing of torch: a question, `shows`, decides about every candidate.
+The reducer knows nothing of torch: a question, `shows`, decides about every candidate. `Tries` answers it: it runs
+candidates in forks of a process that has imported torch, and reads what each showed.
 """
 
 import ast

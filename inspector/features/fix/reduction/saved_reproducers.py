@@ -1,6 +1,6 @@
 """Keep verified reproducers beside the saved runs, for issues that are written later.
 
-A reproducer, and how it was made, with the file that says what it shows and with which versions.
+A `Reproducer` says how it was made; its file says what it shows and with which versions (`written`).
 """
 
 import re

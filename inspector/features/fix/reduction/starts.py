@@ -1,9 +1,8 @@
-"""Write programs that may show a finding, to start a reduction from.
+"""Write programs that may show a finding, to start a reduction from (`Starts`).
 
 They are the function of the finding alone, the functions around it, and the whole target with the local modules that it
-imports, as one syntax tree.
-
-Find the calls of torch.compile in a program, and change their arguments.
+imports, as one syntax tree. The first functions here find the calls of torch.compile in a program, and change their
+arguments.
 """
 
 import ast

@@ -82,7 +82,7 @@ class RepairSearch(Struct, frozen=True):
         if session is not None:
             total = session.time.total
         limit = max(_LEAST_LIMIT, _TIMES_AS_LONG * (total or 0.0))
-        options = replace(self.options, target=None, build=False)
+        options = replace(self.options, gpu=None, build=False)
         path = None
         if resolved.path is not None:
             path = str(resolved.path.resolve())

@@ -18,11 +18,11 @@ from ctrace.inspector.facts.outcome import FailurePhase
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import Observed, ProofRequest, Trial
 from ctrace.inspector.files.scratch import delete, new_scratch_folder, scratch
-from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.child import ChildProcess, OutputTail
 from ctrace.inspector.runs.fork_client import ForkServer
 from ctrace.inspector.runs.launch import NOT_PASSED_ON
+from ctrace.inspector.runs.run_capture import capture
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import ProgramTarget, Resolved
 

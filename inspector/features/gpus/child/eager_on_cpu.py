@@ -3,17 +3,14 @@
 Torch passes every operation on tensors, and every factory call, to the active `TorchFunctionMode` (2.11 to 2.13,
 torch/overrides.py). Dynamo guards on active modes, so none is active while the compiled model is called.
 
-Return zeros of the right shape for ops that have no CPU kernel, and record these ops.
-
-With `--target`, a program takes its GPU path with tensors on the CPU. An op on that path may have no CPU kernel, or
-none for its dtype; `histc`, for example, has none for integers. Torch then raises NotImplementedError (c10/core,
+`StandIns` returns zeros of the right shape for ops that have no CPU kernel, and records these ops. With `--target`, a
+program takes its GPU path with tensors on the CPU. An op on that path may have no CPU kernel, or none for its dtype;
+`histc`, for example, has none for integers. Torch then raises NotImplementedError (c10/core,
 `TORCH_CHECK_NOT_IMPLEMENTED`; dispatcher: "Could not run ... from the 'CPU' backend"); before 2.9 some kernels raise
 RuntimeError with the same text. The op's meta kernel provides the shapes of the results.
 
-Translate devices for a program that runs on the CPU in place of a GPU.
-
-The program sees its tensors on the GPU; its graphs, which run on the CPU, get the CPU. A literal "cpu" in the program
-is marked, because it means the CPU on a GPU machine, too.
+Devices are translated: the program sees its tensors on the GPU; its graphs, which run on the CPU, get the CPU. A
+literal "cpu" in the program is marked, because it means the CPU on a GPU machine, too.
 """
 
 import logging

@@ -1,14 +1,13 @@
-"""Answer the questions of torch's C++ side about the target GPU.
+"""Answer the questions of torch's C++ side about the target GPU (`Hooks`).
 
 Autograd asks for the stream of each tensor's device, even a fake tensor's, and the process aborts if that device has
 no guard (torch/csrc/autograd/input_metadata.cpp). Its engine synchronizes the streams of the accelerator that torch
 was built for, if that has a context (engine.cpp, `GraphTask::stash_current_streams`). Operators ask CUDA's hooks what
 cuDNN supports (aten/src/ATen/native/Convolution.cpp, `ConvParams`), which partly depends on the device.
 
-Patch two words in the memory of torch's C++ side for the time of a block; no compiler is needed.
-
-One word points to the virtual functions of the object that answers for CUDA (`at::detail::getCUDAHooks`); the other is
-CUDA's entry in `c10::impl::device_guard_impl_registry`. A torch with another layout is refused.
+Two words in the memory of torch's C++ side are patched for the time of a block; no compiler is needed. One word points
+to the virtual functions of the object that answers for CUDA (`at::detail::getCUDAHooks`); the other is CUDA's entry in
+`c10::impl::device_guard_impl_registry`. A torch with another layout is refused.
 
 The order of virtual functions comes from torch's headers, which every torch wheel contains. In the Itanium C++ ABI
 (Linux and macOS), a vtable lists the functions in the order of declaration, the base class first, and an override

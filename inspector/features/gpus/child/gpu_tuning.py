@@ -1,4 +1,4 @@
-"""List the candidates that Inductor would time on the target GPU, and choose one without timing.
+"""List the candidates that Inductor would time on the target GPU, and choose one without timing (`left_open`).
 
 Inductor makes the candidates (templates in each configuration, library calls) and passes them to
 `AlgorithmSelectorCache` (2.11 to 2.13, _inductor/select_algorithm.py), which first builds them (`make_precompile_fn`)

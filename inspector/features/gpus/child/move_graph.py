@@ -1,23 +1,20 @@
-"""Move a captured graph to the target GPU: the same computation with fake tensors on that device.
+"""Move a captured graph to the target GPU (`move`): the same computation with fake tensors on that device.
 
 Dynamo captures the graph from CPU tensors, and writes devices into it as constants. Each moved input is made from
 Dynamo's `example_value`, which has symbolic sizes, so that the moved graph has the same shapes and guards.
 
-Move DTensors to the target GPU: each is one rank's part, and the layout of all parts.
+A DTensor is one rank's part, and the layout of all parts (`moved_dtensor`, `meshes_of_gpus`). The GPU gets the kernels
+of that part. A mesh names the type of its devices, and DTensor moves tensors of another type to it
+(torch/distributed/tensor/_api.py: `from_local`, 2.11 to 2.13), so while code is emitted every mesh on the CPU is one of
+GPUs. Its process groups stay: an emitted collective refers to them by name. What Dynamo traces with in the place of a
+mesh has a copy of the mesh's attributes (2.13, torch/_library/fake_class_registry.py, `FakeScriptObject`), which is
+compared with the mesh.
 
-The GPU gets the kernels of that part. A mesh names the type of its devices, and DTensor moves tensors of another type
-to it (torch/distributed/tensor/_api.py: `from_local`, 2.11 to 2.13), so while code is emitted every mesh on the CPU is
-one of GPUs. Its process groups stay: an emitted collective refers to them by name. What Dynamo traces with in the place
-of a mesh has a copy of the mesh's attributes (2.13, torch/_library/fake_class_registry.py, `FakeScriptObject`), which
-is compared with the mesh.
+FlexAttention behaves as on the GPU (`trainable`, `save_for_backward`). On the CPU, it refuses to train and does not
+save what the backward needs (2.11 to 2.13, nn/attention/flex_attention.py, `_validate_device` and
+`_apply_kernel_options`).
 
-Make FlexAttention on the CPU behave as on the GPU.
-
-On the CPU, FlexAttention refuses to train and does not save what the backward needs (2.11 to 2.13,
-nn/attention/flex_attention.py, `_validate_device` and `_apply_kernel_options`).
-
-Record why a graph has no code for the target; the program goes on, because it does not run on the GPU.
-
+`without_code` records why a graph has no code for the target; the program goes on, because it does not run on the GPU.
 Only two kinds of failures are known to happen on the real GPU, too. First, torch finds tensors on two devices in one op
 while it traces the moved graph (2.11 to 2.13, _subclasses/fake_tensor.py: `_find_common_device`). Second, Inductor asks
 to skip a function, and Dynamo leaves it in eager (_dynamo/output_graph.py: `call_user_compiler`), for example because

@@ -1,9 +1,9 @@
-"""Answer the program's calls of torch.cuda as the target GPU would, and record them.
+"""Answer the program's calls of torch.cuda as the target GPU would (`DeviceAnswers`), and record them.
 
 Dynamo recognizes these functions by identity, and its guards check that identity. So keep the functions and replace
 their code. Torch's own calls get torch's answers.
 
-Record where the program asks about the device: each place once, with its source expression.
+`DeviceQuestions` records where the program asks about the device: each place once, with its source expression.
 """
 
 import linecache

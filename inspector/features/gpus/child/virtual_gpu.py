@@ -36,24 +36,22 @@ _functorch/partitioners.py and _inductor/ir.py); emitting code draws no numbers 
 The speed: Inductor looks up a GPU by name in its table (2.11 to 2.13, _inductor/analysis/device_info.py), and derives
 missing numbers from the driver's clocks (_inductor/utils.py: `get_device_tflops`, `get_gpu_dram_gbps`).
 
-Compute constants on the CPU if torch needs them at compile time and the graph's device does not exist.
+**Constants** (`constants_on_cpu`) are computed on the CPU if torch needs them at compile time, because the graph's
+device does not exist. Only their values matter. Three places compute them (2.11 to 2.13): Inductor folds uniform
+tensors by running their ops on one element (_inductor/fx_passes/joint_graph.py, `UniformValueConstantFolder`), the
+tracer follows the values of small constants (fx/experimental/proxy_tensor.py, `proxy_call`), and a graph copies
+constants to the device that uses them (_inductor/graph.py, `GraphLowering.constant_name`).
 
-Only their values matter. Three places compute them (2.11 to 2.13): Inductor folds uniform tensors by running their ops
-on one element (_inductor/fx_passes/joint_graph.py, `UniformValueConstantFolder`), the tracer follows the values of
-small constants (fx/experimental/proxy_tensor.py, `proxy_call`), and a graph copies constants to the device that uses
-them (_inductor/graph.py, `GraphLowering.constant_name`).
+**Padding** (`padding_left_open`) of matrices for tensor cores is left open, because torch decides it by timing on the
+device. Torch first applies rules that need no timing (2.11 to 2.13, _inductor/fx_passes/pad_mm.py): settings, the
+device's arithmetic and memory speed, cached times. These rules stay in effect. Where torch would time, pad nothing and
+record an open choice. An exception ends torch's function early, so that torch does not cache an answer that was not
+measured.
 
-Leave open whether to pad matrices for tensor cores, because torch decides that by timing on the device.
-
-Torch first applies rules that need no timing (2.11 to 2.13, _inductor/fx_passes/pad_mm.py): settings, the device's
-arithmetic and memory speed, cached times. These rules stay in effect. Where torch would time, pad nothing and record an
-open choice. An exception ends torch's function early, so that torch does not cache an answer that was not measured.
-
-Choose the memory format of a convolution's result on the target GPU, as cuDNN does.
-
-Fake tensors ask C++ which library runs a convolution and how it lays out the result (2.11 to 2.13,
-_subclasses/fake_impls.py: `conv`). C++ decides by torch's build and by the device. This module decides like `use_cudnn`
-in aten/src/ATen/native/Convolution.cpp and `cudnn_conv_suggest_memory_format` in ConvUtils.h with cuDNN 9.19. A
+**Convolutions** (`convolved_as_on`): the memory format of the result is the one that cuDNN chooses. Fake tensors ask
+C++ which library runs a convolution and how it lays out the result (2.11 to 2.13, _subclasses/fake_impls.py: `conv`).
+C++ decides by torch's build and by the device. This module decides like `use_cudnn` in
+aten/src/ATen/native/Convolution.cpp and `cudnn_conv_suggest_memory_format` in ConvUtils.h with cuDNN 9.19. A
 convolution that cuDNN does not handle has a contiguous result, here as in torch.
 """
 

@@ -1,6 +1,5 @@
-"""What equal calls leave behind, call after call.
-
-Find what keeps a tensor alive: a path of names from the user's modules, and the line that puts it there.
+"""What equal calls leave behind, call after call (`GrowingCalls`), and what keeps each such tensor alive
+(`holders_of`): a path of names from the user's modules, and the line that puts it there.
 """
 
 import ast

@@ -1,8 +1,7 @@
 """The child process of `ctrace memory`: the peak of a step, compiled beside eager, and what is alive then.
 
-Find the largest input that fits, by running steps of growing size.
-
-Follow the memory of one rank of a job: what the virtual rank refuses ends the task with its two lines.
+`SizeSearch` finds the largest input that fits, by running steps of growing size. `as_rank` follows one rank of a job:
+what the virtual rank refuses ends the task with its two lines.
 """
 
 import gc

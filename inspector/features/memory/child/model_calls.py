@@ -1,6 +1,7 @@
 """Load a model under the ledger, and take steps with it: forward, with --train backward and a step of its optimizer.
 
-Measure the peak of a step that runs built kernels: by the allocator of a GPU, or by torch's profiler on the CPU.
+`measured_peak` measures the peak of a step that runs built kernels: by the allocator of a GPU, or by torch's profiler
+on the CPU.
 """
 
 import gc

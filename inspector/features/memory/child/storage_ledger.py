@@ -7,7 +7,8 @@ for a tensor that only autograd held. Views and aliases share a storage and coun
 While a compiled graph runs, the ledger is closed: what happens inside is added from the plan of Inductor's wrapper
 (`wrapper_plan.py`), on top of what is alive when the graph is called.
 
-Say what a ledger has seen: what is alive at a peak by kind and line, and how it came to that.
+The functions behind the `Ledger` say what it has seen: what is alive at a peak by kind and line, and how it came to
+that.
 """
 
 import linecache

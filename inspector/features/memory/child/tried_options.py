@@ -2,10 +2,9 @@
 
 Nothing is advised that was not tried. What a change computes again is counted in the graphs that ran.
 
-A cross-entropy over a large vocabulary, part by part: a change that may lower the peak, and is tried.
-
-The loss of all rows keeps the log-probabilities of all for the backward. Of a part of the rows these are few, and a
-checkpoint lets the backward compute them again.
+One of these changes is a cross-entropy over a large vocabulary, part by part (`chunked_cross_entropy`). The loss of all
+rows keeps the log-probabilities of all for the backward. Of a part of the rows these are few, and a checkpoint lets the
+backward compute them again.
 """
 
 import functools

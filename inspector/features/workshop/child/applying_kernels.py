@@ -3,7 +3,7 @@
 With `--place N`, only the chosen occurrences of a region are replaced. Where the region was looked for and did not fit,
 the package's own pass says which node differs.
 
-Time the unchanged model against the one with the package, and the kernels that differ.
+`SideTiming` times the unchanged model against the one with the package, and the kernels that differ.
 """
 
 import os

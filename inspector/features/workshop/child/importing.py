@@ -1,6 +1,5 @@
-"""Import a kernel package, and find its operators.
-
-The inputs on which a package is checked and timed: those of its `cases.py`, which the user may extend.
+"""Import a kernel package (`imported`), and find its operators and the inputs on which it is checked and timed: those
+of its `cases.py`, which the user may extend (`cases`).
 """
 
 import importlib

@@ -1,12 +1,13 @@
-"""Call the side of an operator that launches its kernel: on the GPU, or in Triton's interpreter where there is none.
+"""Call the side of an operator that launches its kernel (`called`), and compare its outputs with those of its
+definition.
 
-The interpreter lacks CUDA's math library: its functions return nothing there, so code for the CPU replaces them. A
-value in the interpreter is a `tl.tensor` around a `TensorHandle` with a NumPy array (3.6 and 3.7,
-triton/runtime/interpreter.py). NumPy computes in the array's dtype, as the library does.
+It runs on the GPU, or in Triton's interpreter where there is none. The interpreter lacks CUDA's math library: its
+functions return nothing there, so code for the CPU replaces them. A value in the interpreter is a `tl.tensor` around a
+`TensorHandle` with a NumPy array (3.6 and 3.7, triton/runtime/interpreter.py). NumPy computes in the array's dtype, as
+the library does.
 
-Compare a kernel's outputs with those of its definition, on the inputs of one size class.
-
-End a kernel that does not end: nothing else in its process can, whether it runs on a GPU or in an interpreter.
+Outputs are compared on the inputs of one size class (`compared`). A kernel that does not end is ended with its process
+(`limited`): nothing else can end it, whether it runs on a GPU or in an interpreter.
 """
 
 import math

@@ -7,8 +7,7 @@ The operator is checked against the part of the graph that it replaces, on the v
 The graph before a pass defines what the operator must return. Both graphs run op by op, in eager, with the inputs of
 the model's own call; a node that both have shows which value the operator stands for.
 
-Observe the graph passes that a package installs: the graph before and after each, and what was replaced.
-
+`observed` observes the graph passes that a package installs: the graph before and after each, and what was replaced.
 Nothing here relies on what the package reports: a place counts as replaced if the pass put a call of one of the
 package's operators into the graph, and as launched directly if the graph then launches the operator's kernels instead.
 """

@@ -12,7 +12,7 @@ import pytest
 
 from ctrace.inspector.facts.outcome import Asked
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.check.gate_model import CheckedState, CheckJob, FinishedJob, JobKey, SeenJob
+from ctrace.inspector.features.check.check_model import CheckedState, CheckJob, FinishedJob, JobKey, SeenJob
 from ctrace.inspector.features.check.policy_model import Count
 from ctrace.inspector.features.check.reuse import Reuse
 from ctrace.inspector.processes.system_calls import answer, listing, stamp

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import Exit, RunError
-from ctrace.inspector.features.check.gate_model import TRACE, CheckOutcome, JobKey, Lock
-from ctrace.inspector.features.check.gate_outcome import judged
+from ctrace.inspector.features.check.check_model import TRACE, CheckOutcome, JobKey, Lock
 from ctrace.inspector.features.check.jobs import labels, traced
+from ctrace.inspector.features.check.judging import judged
 from ctrace.inspector.features.check.policy_model import CheckPolicy, Count, Limits
 from ctrace.inspector.features.check.ratchet import updated
 from tests.support.gated import ROOT, TODAY, kinds

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ctrace.inspector.errors import CtraceError, LockError, PolicyError
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.sites import Known, SiteKey, SiteKind
-from ctrace.inspector.features.check.gate_model import Baseline, JobKey, Lock
+from ctrace.inspector.features.check.check_model import Baseline, JobKey, Lock
 from ctrace.inspector.features.check.lock_file import load_lock, lock_text, parse_lock
 from ctrace.inspector.features.check.policy_file import load_policy
 from ctrace.inspector.features.check.policy_model import Count

@@ -79,7 +79,7 @@ def test_models_are_crossed_with_scenarios_and_targets(project: Path) -> None:
     jobs = jobs_of(_policy("models/a.py", scenarios=scenarios, targets=("cpu", "h100")), project)
     a = "models/a.py"
     assert _names(jobs) == [a, f"{a} · h100", f"{a} · train", f"{a} · train · h100"]
-    assert [(job.options.train, job.options.target) for job in jobs.jobs] == [
+    assert [(job.options.train, job.options.gpu) for job in jobs.jobs] == [
         (False, None),
         (False, "h100"),
         (True, None),

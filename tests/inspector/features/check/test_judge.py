@@ -8,7 +8,7 @@ import pytest
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.facts.findings import Cost, Owner
 from ctrace.inspector.facts.sites import SiteKind
-from ctrace.inspector.features.check.gate_model import CheckedState, FindingKind, GateFinding, JobKey, Lock, gravest
+from ctrace.inspector.features.check.check_model import CheckedState, FindingKind, GateFinding, JobKey, Lock, gravest
 from ctrace.inspector.features.check.policy_model import Allow, Count, Limits
 from tests.support.gated import GB, TODAY, checked_of, kinds, lock_of, outcome_of, seen_of, site, state_with
 

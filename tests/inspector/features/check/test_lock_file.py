@@ -7,7 +7,7 @@ import pytest
 from ctrace.inspector.errors import Exit, LockError
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.sites import Known, SiteKey, SiteKind
-from ctrace.inspector.features.check.gate_model import Baseline, JobKey, Lock
+from ctrace.inspector.features.check.check_model import Baseline, JobKey, Lock
 from ctrace.inspector.features.check.lock_file import load_lock, lock_text, parse_lock, write_lock
 from ctrace.inspector.features.check.policy_model import Count
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.memory_facts import FoundMemory, MemoryPeak
-from ctrace.inspector.features.check.gate_model import JobKey
+from ctrace.inspector.features.check.check_model import JobKey
 from ctrace.inspector.features.check.jobs import jobs_of
 from ctrace.inspector.features.check.lock_file import lock_text, parse_lock
 from ctrace.inspector.features.check.policy_file import load_policy

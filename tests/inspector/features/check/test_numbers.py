@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.sites import SiteKind
+from ctrace.inspector.features.check.check_model import JobKey
 from ctrace.inspector.features.check.check_state import state_of
-from ctrace.inspector.features.check.gate_model import JobKey
 from ctrace.inspector.features.check.jobs import jobs_of
 from ctrace.inspector.features.check.lock_file import lock_text, parse_lock
 from ctrace.inspector.features.check.policy_file import load_policy

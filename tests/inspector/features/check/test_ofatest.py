@@ -3,8 +3,8 @@
 from datetime import date
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.features.check.gate_model import Baseline, CheckedState, CheckJob, JobKey, Lock, SeenJob
-from ctrace.inspector.features.check.gate_outcome import judged
+from ctrace.inspector.features.check.check_model import Baseline, CheckedState, CheckJob, JobKey, Lock, SeenJob
+from ctrace.inspector.features.check.judging import judged
 from ctrace.inspector.features.check.policy_model import CheckPolicy, Count
 from ctrace.inspector.features.check.ratchet import updated
 from ctrace.inspector.runs.capture_request import Options

@@ -14,7 +14,7 @@ import pytest
 
 from ctrace.inspector.errors import SettingsError, TargetError
 from ctrace.inspector.facts.session import Failure, FailurePhase, Session, Target
-from ctrace.inspector.features.check.gate_model import SEED, CheckJob, FinishedJob, JobKey
+from ctrace.inspector.features.check.check_model import SEED, CheckJob, FinishedJob, JobKey
 from ctrace.inspector.features.check.pool import run_jobs
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.child import ChildProcess
@@ -258,7 +258,7 @@ _INTERRUPTED = """
 import sys
 from pathlib import Path
 from ctrace.inspector.features.check import pool
-from ctrace.inspector.features.check.gate_model import CheckJob, JobKey
+from ctrace.inspector.features.check.check_model import CheckJob, JobKey
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.processes import boot

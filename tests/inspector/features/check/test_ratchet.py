@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Cost, Owner
 from ctrace.inspector.facts.sites import Known, Site, SiteKey, SiteKind
-from ctrace.inspector.features.check.gate_model import (
+from ctrace.inspector.features.check.check_model import (
     Baseline,
     CheckedState,
     CheckOutcome,

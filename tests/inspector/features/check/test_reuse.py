@@ -13,7 +13,7 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
-from ctrace.inspector.features.check.gate_model import (
+from ctrace.inspector.features.check.check_model import (
     CheckedState,
     CheckJob,
     FindingKind,

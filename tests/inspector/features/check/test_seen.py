@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import LockError
-from ctrace.inspector.features.check.gate_model import Baseline, JobKey, Lock
+from ctrace.inspector.features.check.check_model import Baseline, JobKey, Lock
 from ctrace.inspector.features.check.lock_file import load_lock, write_lock
 from ctrace.inspector.features.check.policy_model import Count
 from ctrace.inspector.features.check.ratchet import LockOfTests

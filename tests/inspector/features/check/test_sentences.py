@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.facts.sites import SiteKey, SiteKind
-from ctrace.inspector.features.check.gate_outcome import NAMES, gone_site, named, new_site
+from ctrace.inspector.features.check.judging import NAMES, gone_site, named, new_site
 from ctrace.inspector.features.check.policy_model import Count
 from tests.support.gated import site
 

@@ -13,8 +13,8 @@ from ctrace.inspector.facts.session import (
     Scenario,
     Session,
 )
-from ctrace.inspector.features.check.gate_model import EXITS, CheckJob, FinishedJob, JobKey
-from ctrace.inspector.features.check.trust import seen, untrusted
+from ctrace.inspector.features.check.check_model import EXITS, CheckJob, FinishedJob, JobKey
+from ctrace.inspector.features.check.trust import reduced, untrusted
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.session.build import build
 from tests.support.gated import ROOT, checked_of, kinds, lock_of, outcome_of, state_with
@@ -78,7 +78,7 @@ def test_scenarios_that_do_not_run_are_said() -> None:
 
 def test_nothing_compiled_is_never_green() -> None:
     assert found(NOTHING) == ["nothing-compiled"]
-    ran = seen(FinishedJob(JOB, NOTHING), ROOT)
+    ran = reduced(FinishedJob(JOB, NOTHING), ROOT)
     for lock in (None, lock_of(state_with(graphs=0))):
         assert checked_of(ran, lock).exit is Exit.UNTRUSTED
 
@@ -96,15 +96,15 @@ def test_of_problems_only_doubts_count() -> None:
 def test_a_log_that_names_no_torch_cannot_be_asked_of_a_lock() -> None:
     nameless = replace(HEALTHY, environment=Environment())
     assert found(nameless) == ["doubt"]
-    outcome = outcome_of(seen(FinishedJob(JOB, nameless), ROOT), lock_of(state_with()))
+    outcome = outcome_of(reduced(FinishedJob(JOB, nameless), ROOT), lock_of(state_with()))
     assert outcome.exit is Exit.UNTRUSTED
 
 
 def test_a_job_without_a_session_is_never_green() -> None:
-    wrong = seen(FinishedJob(JOB, error=TargetError("no such file", "name another")), ROOT)
+    wrong = reduced(FinishedJob(JOB, error=TargetError("no such file", "name another")), ROOT)
     assert [(each.what, each.todo) for each in wrong.doubts] == [("no such file", "name another")]
     assert checked_of(wrong).exit is Exit.USAGE
-    assert kinds(checked_of(seen(FinishedJob(JOB), ROOT))) == ["crashed"]
+    assert kinds(checked_of(reduced(FinishedJob(JOB), ROOT))) == ["crashed"]
 
 
 @pytest.mark.parametrize("name", ["loop_break", "generator_compiled", "no_ops", "suppressed_errors", "dispatch_mode"])

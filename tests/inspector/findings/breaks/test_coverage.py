@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.facts.session import Coverage, Function
-from ctrace.inspector.findings.breaks.costs import total
+from ctrace.inspector.findings.breaks.coverage import total
 from tests.support.helpers import MODEL, PROJECT, SITE, Log
 
 MAIN = (MODEL, 50, "<module>")

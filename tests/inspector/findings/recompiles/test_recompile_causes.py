@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ctrace.inspector.facts.findings import Cause, CauseKind
 from ctrace.inspector.facts.guard_facts import UnmetGuard
-from ctrace.inspector.findings.printed_tree import check_order
+from ctrace.inspector.findings.guard_tree import check_order
 from ctrace.inspector.findings.recompiles.recompile_causes import cause_of
 from tests.support.helpers import CAUSE_KINDS, fuzzing
 

@@ -33,7 +33,7 @@ CONSTRUCTS = {
 }  # fmt: skip
 """The kinds that `constructs.py` distinguishes."""
 TRITON_CASES = {*_PHRASES.values(), "triton_unseen"}
-"""The cases that `tritoncases.py` distinguishes."""
+"""The cases that `break_fold.py` distinguishes."""
 OWNERS = {"effect", "foreign", "namesake"}
 TORCH_TEXTS = {"unbacked"}
 """The cases that the owner of the code, or the use of a result, makes; see `breaks/break_fold.py`."""

@@ -1,7 +1,7 @@
-"""The data of a check: jobs, their results, and the lock's baseline. A *job* is one capture: of a model, in one of the
-policy's scenarios, for a target (the CPU or a target GPU).
+"""The data of a check: its jobs, what was found of each, the lock's baseline, and the result (`CheckOutcome`).
 
-The result of a check: findings on single jobs and on the whole check, each with its exit code.
+A *job* is one capture: of a model, in one of the policy's scenarios, for a target (the CPU or a target GPU). A result
+has findings on single jobs and on the whole check, each with its exit code.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,7 @@
-"""Judge all jobs of a check, and report what no single job shows.
+"""Judge all jobs of a check (`judged`): compare each with the lock and the policy, and report every problem in one
+line.
 
-Compare the results of jobs with the lock and the policy, and report every problem in one line each.
+`Judge` judges single jobs, `judged` also what no single job shows.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,8 +13,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
-from ctrace.inspector.features.check.check_state import OF_SITES, are_compared, count_of
-from ctrace.inspector.features.check.gate_model import (
+from ctrace.inspector.features.check.check_model import (
     Baseline,
     CheckedJob,
     CheckedState,
@@ -25,6 +25,7 @@ from ctrace.inspector.features.check.gate_model import (
     Lock,
     SeenJob,
 )
+from ctrace.inspector.features.check.check_state import OF_SITES, are_compared, count_of
 from ctrace.inspector.features.check.policy_model import (
     CPU,
     STRICT,

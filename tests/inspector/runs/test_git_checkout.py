@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.runs.capture import Checkout, checkout_of
+from ctrace.inspector.runs.git_checkout import Checkout, checkout_of
 
 _AS = ("-c", "user.name=a", "-c", "user.email=a@example.com")
 

@@ -1,7 +1,8 @@
-"""Keep what was read from a large log in ctrace's own folder, so that the next view of the log starts at once.
+"""Keep the Session of a large log in ctrace's own folder, so that the next view of the log starts at once.
 
-An index counts only for the same log (its path, size, time, and the content of its head and tail), read by the same
-ctrace, while the sources that the log names are the same. Whatever else is there is ignored and written again.
+The file is called the index of the log. It counts only for the same log (its path, size, time, and the content of its
+head and tail), read by the same ctrace, while the sources that the log names are the same. Whatever else is there is
+ignored and written again.
 """
 
 import hashlib
@@ -42,8 +43,8 @@ _CODE = ("inspector",)
 _OPEN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
-class Index:
-    """The index of one log."""
+class SessionCache:
+    """The index of one log: a file with its Session."""
 
     def __init__(self, folder: Path, log: Path) -> None:
         """Identify the log as it is now.

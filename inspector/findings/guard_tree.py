@@ -1,6 +1,6 @@
-"""Read the guard tree that torch prints (`GuardManagerWrapper.__str__`, _dynamo/guards.py, 2.11 to 2.13).
+"""Parse the guard tree that torch prints (`parse`), and the forms of torch's text for a failed guard.
 
-Parse torch's text of failed guards.
+The tree is written by `GuardManagerWrapper.__str__` (_dynamo/guards.py, 2.11 to 2.13).
 """
 
 import re

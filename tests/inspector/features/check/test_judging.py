@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 
 from ctrace.inspector.errors import Exit, TargetError
-from ctrace.inspector.features.check.gate_model import CheckedState, FindingKind, GateFinding, JobKey, Lock
+from ctrace.inspector.features.check.check_model import CheckedState, FindingKind, GateFinding, JobKey, Lock
 from ctrace.inspector.features.check.policy_model import Allow
 from tests.support.gated import checked_of, kinds, lock_of, outcome_of, seen_of, site, state_with
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ctrace.inspector.facts.findings import Frame
 from ctrace.inspector.facts.guard_facts import Guard, GuardNode, GuardText, GuardTree
-from ctrace.inspector.findings.printed_tree import count, latency_of, parse, with_frames
+from ctrace.inspector.findings.guard_tree import count, latency_of, parse, with_frames
 from tests.support.helpers import MODEL, PREFIXES, SITE, TORCH_PREFIXES, fuzzing, recorded
 from tests.support.places import DATA
 

@@ -18,8 +18,8 @@ from ctrace.inspector.findings.compile_time_fold import all_metrics
 from ctrace.inspector.log import reader
 from ctrace.inspector.runs import load as loading
 from ctrace.inspector.runs.load import load_log
-from ctrace.inspector.session import index as indexing
-from ctrace.inspector.session.index import Index
+from ctrace.inspector.session import session_cache
+from ctrace.inspector.session.session_cache import SessionCache
 from tests.support.helpers import Log
 from tests.support.places import DATA
 
@@ -89,7 +89,7 @@ def test_a_large_log_says_the_same_as_a_small_one(path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: path.stem)
 def test_an_index_has_the_whole_session(path: Path, tmp_path: Path):
     first = load_log(path, indexes=tmp_path / ".logs")
-    index = Index(tmp_path / ".logs", path)
+    index = SessionCache(tmp_path / ".logs", path)
     assert index.read() == first
 
 
@@ -106,7 +106,7 @@ def test_an_index_has_what_a_rank_communicated(tmp_path: Path):
     first = load_log(path, indexes=tmp_path / ".logs")
     assert first.cluster is not None
     assert [type(each).__name__ for each in first.cluster.calls] == ["CollectiveCalled", "GraphCalled"]
-    assert Index(tmp_path / ".logs", path).read() == first
+    assert SessionCache(tmp_path / ".logs", path).read() == first
 
 
 def test_the_second_view_does_not_read_the_log(log: Path, reads: Iterator[list[Path]]):
@@ -144,7 +144,7 @@ def test_a_log_with_other_content_and_the_same_time_is_read_again(log: Path, rea
 
 def test_another_ctrace_reads_the_log_again(log: Path, reads: Iterator[list[Path]], monkeypatch: pytest.MonkeyPatch):
     load_log(log, indexes=folder_of(log))
-    monkeypatch.setattr(indexing, "_code", lambda: "another")
+    monkeypatch.setattr(session_cache, "_code", lambda: "another")
     load_log(log, indexes=folder_of(log))
     assert next(reads) == [log, log]
 
@@ -153,7 +153,7 @@ def test_other_sources_read_the_log_again(
     log: Path, reads: Iterator[list[Path]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     source = tmp_path / "model.py"
-    monkeypatch.setattr(indexing, "_sources", lambda _session: [str(source)])
+    monkeypatch.setattr(session_cache, "_sources", lambda _session: [str(source)])
     load_log(log, indexes=folder_of(log))
     source.write_text("model = None\n")
     load_log(log, indexes=folder_of(log))
@@ -205,7 +205,7 @@ def test_an_index_with_another_form_is_not_read(log: Path):
     body = msgspec.msgpack.encode({"breaks": 7})
     known = {**json.loads(header), "digest": hashlib.sha256(body).hexdigest()}
     file_of(log).write_bytes(json.dumps(known).encode() + b"\n" + body)
-    assert Index(folder_of(log), log).read() is None
+    assert SessionCache(folder_of(log), log).read() is None
 
 
 def test_without_permission_there_is_no_index(log: Path):
@@ -224,7 +224,7 @@ def test_a_full_disk_leaves_the_former_index(log: Path, monkeypatch: pytest.Monk
     def full(*_args: object, **_options: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(indexing, "write_bytes", full)
+    monkeypatch.setattr(session_cache, "write_bytes", full)
     said: list[str] = []
     assert load_log(log, indexes=folder_of(log), say=said.append) == first
     assert "No space left on device" in said[0]
@@ -232,7 +232,7 @@ def test_a_full_disk_leaves_the_former_index(log: Path, monkeypatch: pytest.Monk
 
 
 def test_old_indexes_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(indexing, "_MOST_FILES", 2)
+    monkeypatch.setattr(session_cache, "_MOST_FILES", 2)
     for number in range(4):
         log = tmp_path / f"{number}.log"
         log.write_bytes(TORCH.read_bytes())
