@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from ctrace.cli.streams import is_unread, put
 from ctrace.inspector.errors import RunError, TargetError
-from ctrace.reports.escape import Document, one, plain_document, without_commands
+from ctrace.reports.escape import SafeText, one, plain_text, without_commands
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,7 +45,7 @@ class GuardedStream:
 
     def write(self, text: str) -> int:
         """Write text with hidden letters and CI commands escaped."""
-        self.behind.write(plain_document(text))
+        self.behind.write(plain_text(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -151,7 +151,7 @@ def check_output(output: Path | None) -> None:
         raise TargetError(f"{output} cannot be written: no permission for its folder", "name another file with -o")
 
 
-def write_report(text: Document, output: Path | None, *, is_said: bool = True) -> None:
+def write_report(text: SafeText, output: Path | None, *, is_said: bool = True) -> None:
     """Write a report to a file, or to stdout if `output` is None or `-`; say that the file was written if `is_said`.
 
     Raises:

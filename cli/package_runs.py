@@ -209,14 +209,14 @@ class Editing:
         """
         from ctrace.cli.console import write_report
         from ctrace.inspector.features.workshop.package_model import CheckDocument
-        from ctrace.reports.escape import plain_document
+        from ctrace.reports.escape import plain_text
         from ctrace.reports.json.printer import render
         from ctrace.reports.wording.kernel_packages import check_line
 
         found = self._check()
         lines = [check_line(None, found), *found.notes]
         document = CheckDocument(str(self._folder), found)
-        write_report(render(document) if json else plain_document("\n".join(lines) + "\n"), output)
+        write_report(render(document) if json else plain_text("\n".join(lines) + "\n"), output)
         if found.is_right:
             return Exit.DONE
         return Exit.WORSE
@@ -247,19 +247,19 @@ class Editing:
         """Check once, and print one line; an error in the package is one, too."""
         from ctrace.cli.console import write_report
         from ctrace.inspector.features.workshop.kernel_package import code_diffs
-        from ctrace.reports.escape import plain_document
+        from ctrace.reports.escape import plain_text
         from ctrace.reports.wording.kernel_packages import check_line
 
         label = f"{time.strftime('%H:%M:%S')} {', '.join(names) or 'as it is'}"
         try:
             found = self._check()
         except CtraceError as error:
-            write_report(plain_document(f"{label}: {error.what}\n"), None)
+            write_report(plain_text(f"{label}: {error.what}\n"), None)
             return
         lines = [f"{label}: {check_line(self._last, found)}", *found.notes]
         if self._last is not None:
             lines += code_diffs(self._last, found)
-        write_report(plain_document("\n".join(lines) + "\n"), None)
+        write_report(plain_text("\n".join(lines) + "\n"), None)
         if found.is_right:
             self._last = found
 

@@ -21,7 +21,7 @@ from functools import lru_cache, partial
 from io import BufferedWriter, FileIO, TextIOWrapper
 from typing import IO, TYPE_CHECKING, Any, NoReturn, TextIO
 
-from ctrace.reports.escape import Document, FileDocument, JsonDocument, MarkupDocument, json_letter
+from ctrace.reports.escape import FileText, JsonText, MarkupText, SafeText, json_letter
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -156,18 +156,18 @@ def _has(encoding: str, letter: str) -> bool:
     return True
 
 
-def put(document: Document, stream: TextIO) -> None:
+def put(document: SafeText, stream: TextIO) -> None:
     """Write a document to a stream. If the stream lacks letters, JSON and markup keep them as escapes.
 
     Files such as HTML and patches are UTF-8 by their format; a stream of another encoding gets the bytes of the file.
     """
     if not _lacks_letters(stream):
         stream.write(document)
-    elif isinstance(document, JsonDocument):
+    elif isinstance(document, JsonText):
         stream.write(re.sub(r"[^\x00-\x7f]", lambda match: json_letter(match[0]), document))
-    elif isinstance(document, MarkupDocument):
+    elif isinstance(document, MarkupText):
         stream.write(document.encode("ascii", "xmlcharrefreplace").decode())
-    elif isinstance(document, FileDocument):
+    elif isinstance(document, FileText):
         stream.flush()
         stream.buffer.write(document.encode("utf-8", "surrogateescape"))
     else:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ctrace.inspector.features.compare.changes import Change, DiffDocument, What
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, markdown_document
+from ctrace.reports.escape import SafeText, markdown_text
 from ctrace.reports.markup import Marked, code, prose, row, text
 from ctrace.reports.wording.diff_wording import answer, folded, headword, judged, name_of, not_compared, short_name
 
@@ -13,9 +13,9 @@ _MOST = 20
 _LONGEST = 300
 
 
-def render_diff_markdown(document: DiffDocument) -> Document:
+def render_diff_markdown(document: DiffDocument) -> SafeText:
     """Write the report, with a final newline."""
-    return markdown_document("\n".join(_lines(document)) + "\n")
+    return markdown_text("\n".join(_lines(document)) + "\n")
 
 
 def _lines(document: DiffDocument) -> Iterator[str]:

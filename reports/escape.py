@@ -6,7 +6,7 @@ text or take no room, and line separators. A CI system that reads what a step pr
 `::error::` at the start of a line (GitHub), `##[error]` and `##vso[` anywhere in it (GitHub, Azure), `##teamcity[`
 (TeamCity).
 
-A `Document` is the text of a whole report, ready to write. Only this module makes one, and the command line writes
+A `SafeText` is the text of a whole report, ready to write. Only this module makes one, and the command line writes
 nothing else, so mypy finds a report that forgot to escape.
 """
 
@@ -20,25 +20,25 @@ from typing import Any
 import msgspec
 
 
-class Document(str):
+class SafeText(str):
     """A report for people, without any text that a terminal or a CI system obeys."""
 
     __slots__ = ()
 
 
-class JsonDocument(Document):
+class JsonText(SafeText):
     """A report in JSON: every letter may be an escape of its strings."""
 
     __slots__ = ()
 
 
-class MarkupDocument(Document):
+class MarkupText(SafeText):
     """A report in SVG, XML or Graphviz's language: every letter may be a character reference."""
 
     __slots__ = ()
 
 
-class FileDocument(Document):
+class FileText(SafeText):
     """A text that is UTF-8 by its format, whatever the terminal: an HTML page, a patch, a program."""
 
     __slots__ = ()
@@ -95,24 +95,24 @@ def without_commands(text: str, colon: str = r"\x3a", hash_sign: str = r"\x23") 
     return _COMMAND.sub(broken, text)
 
 
-def screen_document(text: str) -> Document:
+def screen_text(text: str) -> SafeText:
     """Make a document of a screen, whose text is safe already; it may contain rich's styles."""
-    return Document(without_commands(text))
+    return SafeText(without_commands(text))
 
 
-def plain_document(text: str) -> Document:
+def plain_text(text: str) -> SafeText:
     """Make a document of plain text, or of YAML, which uses the same escapes."""
-    return Document(without_commands(plain(text)))
+    return SafeText(without_commands(plain(text)))
 
 
-def markdown_document(text: str) -> Document:
+def markdown_text(text: str) -> SafeText:
     """Make a document of Markdown."""
-    return Document(_without_commands_of_markup(text))
+    return SafeText(_without_commands_of_markup(text))
 
 
-def markup_document(text: str) -> Document:
+def markup_text(text: str) -> SafeText:
     """Make a document of SVG, XML or Graphviz's language."""
-    return MarkupDocument(_without_commands_of_markup(text))
+    return MarkupText(_without_commands_of_markup(text))
 
 
 def _without_commands_of_markup(text: str) -> str:
@@ -120,17 +120,17 @@ def _without_commands_of_markup(text: str) -> str:
     return without_commands(plain(text), "&#58;", "&#35;")
 
 
-def html_document(text: str) -> Document:
+def html_text(text: str) -> SafeText:
     """Make a document of an HTML page, whose text is escaped; a change would break the hashes of its scripts."""
-    return FileDocument(text)
+    return FileText(text)
 
 
-def commands_document(text: str) -> Document:
+def commands_text(text: str) -> SafeText:
     """Make a document of GitHub commands; the caller escapes their contents."""
-    return Document(plain(text))
+    return SafeText(plain(text))
 
 
-def json_document(data: object) -> Document:
+def json_text(data: object) -> SafeText:
     """Write JSON, indented, with a final newline; hidden letters become JSON escapes, which read back the same.
 
     JSON has no infinity or NaN; they become null, which means "not known" in every report.
@@ -139,7 +139,7 @@ def json_document(data: object) -> Document:
         text = json.dumps(data, ensure_ascii=False, allow_nan=False)
     except ValueError:
         text = json.dumps(_finite(data), ensure_ascii=False, allow_nan=False)
-    return JsonDocument(f"{json_escaped(_indented(text))}\n")
+    return JsonText(f"{json_escaped(_indented(text))}\n")
 
 
 def _indented(text: str) -> str:
@@ -187,6 +187,6 @@ def graphviz_string(text: str) -> str:
     return f'"{escaped}"'
 
 
-def patch_document(text: str) -> Document:
+def patch_text(text: str) -> SafeText:
     """Make a document of a patch or a program; line ends stay as they are, hidden letters become escapes."""
-    return FileDocument(without_commands(_shown_in(text, "\n\t\r")))
+    return FileText(without_commands(_shown_in(text, "\n\t\r")))

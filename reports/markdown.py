@@ -13,7 +13,7 @@ from ctrace.inspector.facts.target_facts import DeviceQuestion
 from ctrace.inspector.findings.target_view import question_place, question_sentence
 from ctrace.inspector.session.summary import fast_sentence, other_problems
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, markdown_document
+from ctrace.reports.escape import SafeText, markdown_text
 from ctrace.reports.markup import code, prose, row, text
 from ctrace.reports.wording.accuracy_wording import answer, basis, rounded
 from ctrace.reports.wording.diagnosis_wording import (
@@ -35,9 +35,9 @@ _SENTENCE = 1000
 """The most characters of one sentence; a message of the user's program may have millions."""
 
 
-def render_markdown(document: ExplainDocument) -> Document:
+def render_markdown(document: ExplainDocument) -> SafeText:
     """Write the report, with a final newline."""
-    return markdown_document("\n".join(_lines(document)) + "\n")
+    return markdown_text("\n".join(_lines(document)) + "\n")
 
 
 def _lines(document: ExplainDocument) -> Iterator[str]:

@@ -15,7 +15,7 @@ from ctrace.inspector.findings.compile_time_fold import lanes_of
 from ctrace.inspector.findings.compile_time_view import OTHER, phase_of
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, json_document
+from ctrace.reports.escape import SafeText, json_text
 
 # Perfetto groups threads by process; a run is one, and any number will do.
 _PROCESS = 1
@@ -27,7 +27,7 @@ _MOMENT = 10.0
 """The microseconds between two moments of memory: a computed timeline has an order and no times."""
 
 
-def render_perfetto(session: Session) -> Document:
+def render_perfetto(session: Session) -> SafeText:
     """Write the steps of all threads; without steps in the log, the trace has none either."""
     name = session.target.path or session.target.name or "torch.compile"
     lanes = list(enumerate(lanes_of(session.compile_time), 1))
@@ -40,7 +40,7 @@ def render_perfetto(session: Session) -> Document:
         "displayTimeUnit": "ms",
         "otherData": {"torch": session.environment.torch, "ctrace": session.environment.ctrace},
     }
-    return json_document(data)
+    return json_text(data)
 
 
 def _findings(session: Session) -> Iterator[dict[str, Any]]:
@@ -71,7 +71,7 @@ def _steps(lanes: Iterable[tuple[int, Lane]]) -> list[dict[str, Any]]:
     return found
 
 
-def render_ranks_perfetto(job: Job, tracks: Iterable[Steps]) -> Document:
+def render_ranks_perfetto(job: Job, tracks: Iterable[Steps]) -> SafeText:
     """Write the steps of all ranks, each as a process of its own, on one clock, with the findings as markers."""
     found = list(tracks)
     first = min((each.timeline.start for each in found if each.timeline.start is not None), default=0.0)
@@ -84,7 +84,7 @@ def render_ranks_perfetto(job: Job, tracks: Iterable[Steps]) -> Document:
         steps = [{**event, "pid": process, "ts": event["ts"] + offset * _MICRO} for event in _steps(lanes)]
         markers = [{**event, "ts": event["ts"] + offset * _MICRO} for event in _of_rank(job, each)]
         events += sorted([*steps, *markers], key=_time)
-    return json_document({"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"ctrace": __version__}})
+    return json_text({"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"ctrace": __version__}})
 
 
 def _of_rank(job: Job, steps: Steps) -> Iterator[dict[str, Any]]:
@@ -128,9 +128,9 @@ def _events(span: Span, thread: int, around: str) -> Iterator[dict[str, Any]]:
     yield {"ph": "E", "ts": span.end * _MICRO, **shared}
 
 
-def render_memory_perfetto(document: StepMemoryDocument) -> Document:
+def render_memory_perfetto(document: StepMemoryDocument) -> SafeText:
     """Write the timeline of a step as counters: bytes by kind, and below them the line that runs."""
-    return json_document({"traceEvents": list(_memory_events(document)), "displayTimeUnit": "ns"})
+    return json_text({"traceEvents": list(_memory_events(document)), "displayTimeUnit": "ns"})
 
 
 def _memory_events(document: StepMemoryDocument) -> Iterator[dict[str, Any]]:

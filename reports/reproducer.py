@@ -12,7 +12,7 @@ from ctrace.inspector.features.fix.reduction.saved_reproducers import Reproducer
 from ctrace.inspector.features.fix.repairs.repair_result import Fixes, TriedRepair
 from ctrace.inspector.source.owners import owner_of
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, markdown_document, patch_document
+from ctrace.reports.escape import SafeText, markdown_text, patch_text
 
 # Chosen: the end of the output has the error; an issue should fit a page.
 _MOST_OUTPUT = 40
@@ -25,9 +25,9 @@ _KINDS = {
 }
 
 
-def render_program(made: Reproducer) -> Document:
+def render_program(made: Reproducer) -> SafeText:
     """Write the program."""
-    return patch_document(made.text)
+    return patch_text(made.text)
 
 
 def claim(made: Reproducer) -> str:
@@ -46,13 +46,13 @@ def _unfinished(made: Reproducer) -> str:
     return "; --budget is spent, so not the least"
 
 
-def render_issue(made: Reproducer) -> Document:
+def render_issue(made: Reproducer) -> SafeText:
     """Write the text of an issue: what happens, the program, what it prints, and versions."""
     kind = _KINDS.get(made.sought.what, "finding")
     lines = [f"# torch.compile: {kind}: {fmt.one_line(made.sought.title, 120)}", ""]
     lines += ["```python", made.text.rstrip("\n"), "```", ""]
     lines += [f"`python repro.py` ({made.form}):", "", "```", *_output(made), "```", "", _environment(made)]
-    return markdown_document("\n".join(lines) + "\n")
+    return markdown_text("\n".join(lines) + "\n")
 
 
 def _output(made: Reproducer) -> list[str]:
@@ -77,13 +77,13 @@ def library_findings(fixes: Fixes) -> list[RootCause]:
     ]
 
 
-def render_issues(fixes: Fixes, reproducers: Mapping[str, str]) -> Document:
+def render_issues(fixes: Fixes, reproducers: Mapping[str, str]) -> SafeText:
     """Write one issue for each finding in a package, as Markdown; `reproducers` are programs, keyed by finding."""
     found = library_findings(fixes)
     if not found:
-        return markdown_document("No finding is in a package that you do not own.\n")
+        return markdown_text("No finding is in a package that you do not own.\n")
     texts = ("\n".join(_issue(cause, fixes, reproducers.get(cause.id, ""))) + "\n" for cause in found)
-    return markdown_document("\n---\n\n".join(texts))
+    return markdown_text("\n---\n\n".join(texts))
 
 
 def _issue(cause: RootCause, fixes: Fixes, reproducer: str) -> Iterator[str]:

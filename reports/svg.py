@@ -9,7 +9,7 @@ from msgspec import Struct
 from ctrace.inspector.findings.graphs.fx import FxGraph, FxNode, FxNodeKind
 from ctrace.inspector.processes.spawned import answer_of
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, graphviz_string, markup_document, xml_letters
+from ctrace.reports.escape import SafeText, graphviz_string, markup_text, xml_letters
 from ctrace.reports.wording.graphs_wording import op_text, result_text
 
 _SECONDS = 60
@@ -30,15 +30,15 @@ COLORS = {
 _LONGEST = 60
 
 
-def svg_text(graph: FxGraph, title: str, dot: str) -> tuple[Document, str]:
+def svg_text(graph: FxGraph, title: str, dot: str) -> tuple[SafeText, str]:
     """Draw a graph; return the picture and what drew it. `dot` is the graph in Graphviz's language."""
     program = shutil.which("dot")
     why = "Graphviz is not installed"
     if program is not None:
         drawn, why = _by_graphviz(program, dot)
         if drawn:
-            return markup_document(drawn), "Graphviz"
-    return markup_document(_in_layers(graph, title)), f"ctrace in layers, since {why}"
+            return markup_text(drawn), "Graphviz"
+    return markup_text(_in_layers(graph, title)), f"ctrace in layers, since {why}"
 
 
 def _by_graphviz(program: str, dot: str) -> tuple[str, str]:
@@ -149,13 +149,13 @@ def _text(text: str, x: float, y: float, style: str = "") -> str:
     return f'<text x="{x:.0f}" y="{y:.0f}"{style}>{escape(xml_letters(fmt.one(text)))}</text>'
 
 
-def dot_text(graph: FxGraph, title: str) -> Document:
+def dot_text(graph: FxGraph, title: str) -> SafeText:
     """Draw a graph top down, with each graph that it calls in a box."""
     named = graphviz_string(fmt.one(title))
     lines = ["digraph {", f"  label={named};", '  node [shape=box style="filled,rounded" fontsize=10];']
     for number, each in enumerate(graph.whole()):
         lines += _graph(each, number)
-    return markup_document("\n".join([*lines, "}"]) + "\n")
+    return markup_text("\n".join([*lines, "}"]) + "\n")
 
 
 def _graph(graph: FxGraph, number: int) -> Iterator[str]:

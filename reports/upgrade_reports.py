@@ -12,7 +12,7 @@ from urllib.parse import quote
 from ctrace.inspector.features.upgrade.upgrade_model import UpgradeChange, UpgradedModel, UpgradeDocument
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, json_document, markdown_document
+from ctrace.reports.escape import SafeText, json_text, markdown_text
 from ctrace.reports.gate.sarif import SCHEMA
 from ctrace.reports.markup import code, prose, row, text
 from ctrace.reports.wording.upgrade_wording import (
@@ -33,9 +33,9 @@ _LEVELS = {True: "warning", False: "note", None: "note"}
 _PLACE = re.compile(r"(?P<file>[^\s:]+\.py):(?P<line>\d+)")
 
 
-def render_upgrade_markdown(document: UpgradeDocument) -> Document:
+def render_upgrade_markdown(document: UpgradeDocument) -> SafeText:
     """Write the report, with a final newline."""
-    return markdown_document("\n".join(_lines(document)) + "\n")
+    return markdown_text("\n".join(_lines(document)) + "\n")
 
 
 def _lines(document: UpgradeDocument) -> Iterator[str]:
@@ -69,7 +69,7 @@ def _model(model: UpgradedModel) -> Iterator[str]:
             yield f"  - {text(reason.advice)}"
 
 
-def render_upgrade_sarif(document: UpgradeDocument) -> Document:
+def render_upgrade_sarif(document: UpgradeDocument) -> SafeText:
     """Write the report, indented, with a final newline."""
     results = [_result(model, change) for model in document.models for change in model.changes]
     results += [_error(model) for model in document.models if model.error is not None]
@@ -89,7 +89,7 @@ def render_upgrade_sarif(document: UpgradeDocument) -> Document:
         "invocations": [{"executionSuccessful": all(each.error is None for each in document.models)}],
         "results": [{**each, "ruleIndex": indices[each["ruleId"]]} for each in results],
     }
-    return json_document({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+    return json_text({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 def _rule(name: str) -> dict[str, Any]:

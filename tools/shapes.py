@@ -490,11 +490,11 @@ def _subject(function: Callable[..., Any]) -> str:
 
 
 def _is_writer(function: Any) -> bool:
-    """Whether a function returns report data, which is annotated only as `dict[str, Any]` or a `Document`."""
+    """Whether a function returns report data, which is annotated only as `dict[str, Any]` or a `SafeText`."""
     if not inspect.isfunction(function) or not function.__module__.startswith(_WRITTEN):
         return False
     hint = _hints(function).get("return")
-    return getattr(hint, "__name__", "") == "Document" or "dict[str, " in str(hint)
+    return getattr(hint, "__name__", "") == "SafeText" or "dict[str, " in str(hint)
 
 
 class _Walk:
@@ -734,7 +734,7 @@ class _Walk:
             return self._method(node, self.shape(node.func.value), node.func.attr)
         if function is structs.asdict:
             return self._record(node)
-        if name in ("json_document", "loads"):
+        if name in ("json_text", "loads"):
             return self.shape(node.args[0])
         if name == "plain":
             shape = self.shape(node.args[0])

@@ -330,12 +330,12 @@ def _show_patch(request: FixRequest, fixes: "Fixes") -> None:
     from ctrace.inspector.features.fix.repairs.repair_result import chosen
     from ctrace.inspector.files.disk_errors import reason
     from ctrace.inspector.files.writing import write_output
-    from ctrace.reports.escape import patch_document
+    from ctrace.reports.escape import patch_text
 
     found = chosen(fixes)
     text = found.patch if found is not None else ""
     if request.output is None or str(request.output) == "-":
-        write_report(patch_document(text), None)
+        write_report(patch_text(text), None)
         return
     if not text:
         say(f"ctrace: {request.output} not written: no proved repair changes a file")

@@ -38,7 +38,7 @@ def wrap(
     from ctrace.cli.show import show_screen
     from ctrace.inspector.errors import Exit
     from ctrace.inspector.features.workshop.package_children import in_file
-    from ctrace.reports.escape import patch_document
+    from ctrace.reports.escape import patch_text
     from ctrace.reports.json.printer import render
     from ctrace.reports.terminal.kernel_files_screen import wrap_screen
 
@@ -49,7 +49,7 @@ def wrap(
     if json:
         write_report(render(found), output)
     else:
-        write_report(patch_document(found.wrapped.source), output)
+        write_report(patch_text(found.wrapped.source), output)
         is_printed = output is None or str(output) == "-"
         if output is not None and not is_printed:
             found = in_file(found, output)

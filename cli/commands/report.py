@@ -9,7 +9,7 @@ from ctrace.cli.view_run import FollowedMemory, Request, on_a_run
 
 if TYPE_CHECKING:
     from ctrace.inspector.errors import Exit
-    from ctrace.reports.escape import Document
+    from ctrace.reports.escape import SafeText
 
 EXAMPLES = """\b
 Examples:
@@ -81,7 +81,7 @@ def report(
 
 def _page_of_run(
     request: Request, *, sass: bool, accuracy: bool, followed: FollowedMemory | None
-) -> "tuple[Document, Exit | None]":
+) -> "tuple[SafeText, Exit | None]":
     """Write the page of a run, and return the exit code if the run is new."""
     from ctrace.cli.show import exit_code
     from ctrace.cli.view_run import session_of
@@ -119,7 +119,7 @@ def _second_run(request: Request) -> str | None:
     return request.args[0]
 
 
-def _page_of_diff(before: str, after: str, timeout: float | None) -> "Document":
+def _page_of_diff(before: str, after: str, timeout: float | None) -> "SafeText":
     from ctrace.cli.diffing import side
     from ctrace.inspector.features.compare.compare_runs import compare
     from ctrace.reports.html.comparison_page import render_diff_html
@@ -128,7 +128,7 @@ def _page_of_diff(before: str, after: str, timeout: float | None) -> "Document":
     return render_diff_html((before, after), (one, other), compare(one, other))
 
 
-def _page_of_ranks(request: Request) -> "Document":
+def _page_of_ranks(request: Request) -> "SafeText":
     """Write the page of a folder of logs.
 
     Raises:
@@ -168,7 +168,7 @@ def _exists(output: Path) -> Exception:
     return TargetError(f"{output} exists already", "name another file with -o, or replace it with --force")
 
 
-def _write_new(page: "Document", output: Path) -> None:
+def _write_new(page: "SafeText", output: Path) -> None:
     """Create the file whole or not at all; never replace one.
 
     Raises:

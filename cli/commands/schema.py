@@ -22,11 +22,11 @@ Command = Annotated[
 def schema(command: Command = None, output: opt.Output = None) -> None:
     """Print the JSON Schema of what a command writes with --json."""
     from ctrace.cli.console import check_output, write_report
-    from ctrace.reports.escape import plain_document
+    from ctrace.reports.escape import plain_text
     from ctrace.reports.schemas import render_schema, schema_names
 
     check_output(output)
     if command is None:
-        write_report(plain_document("".join(f"{name}\n" for name in schema_names())), output)
+        write_report(plain_text("".join(f"{name}\n" for name in schema_names())), output)
     else:
         write_report(render_schema(command), output)

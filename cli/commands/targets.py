@@ -45,10 +45,10 @@ def _read(name: str | None, files: tuple[str, ...], output: Path | None) -> None
     from ctrace.cli.console import write_report
     from ctrace.inspector.knowledge.gpus.gpu_table import gpus
     from ctrace.inspector.runs.local_gpu import at_hand, entry
-    from ctrace.reports.escape import plain_document
+    from ctrace.reports.escape import plain_text
 
     table = gpus(files)
-    write_report(plain_document(entry(at_hand(), table, name)), output)
+    write_report(plain_text(entry(at_hand(), table, name)), output)
 
 
 def _one(name: str, files: tuple[str, ...], output: Path | None, *, json: bool) -> None:

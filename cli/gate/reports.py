@@ -14,7 +14,7 @@ from ctrace.cli.show import Format, show_screen, shown_format
 from ctrace.inspector.errors import RunError, TargetError
 from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.files.writing import append_whole
-from ctrace.reports.escape import commands_document
+from ctrace.reports.escape import commands_text
 
 if TYPE_CHECKING:
     from ctrace.inspector.features.check.check_model import CheckOutcome, GateFinding
@@ -100,11 +100,11 @@ class Reports(Struct, frozen=True):
             yield
             return
         token = secrets.token_hex(16)
-        write_report(commands_document(f"::stop-commands::{token}\n"), None)
+        write_report(commands_text(f"::stop-commands::{token}\n"), None)
         try:
             yield
         finally:
-            write_report(commands_document(f"::{token}::\n"), None)
+            write_report(commands_text(f"::{token}::\n"), None)
 
     def _main(self, outcome: "CheckOutcome") -> None:
         match shown_format(json=self.json, markdown=self.markdown):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from ctrace.inspector.features.check.check_model import CheckOutcome
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, commands_document
+from ctrace.reports.escape import SafeText, commands_text
 from ctrace.reports.gate.gate_findings import SharedFinding, lines, review_block, shared_findings
 from ctrace.reports.gate.gate_words import KINDS, Spot
 
@@ -17,11 +17,11 @@ _Command = tuple[str, Spot | None]
 """Title and message, joined by a line break, and the place."""
 
 
-def render_annotations(outcome: CheckOutcome) -> Document:
+def render_annotations(outcome: CheckOutcome) -> SafeText:
     """Write one line per finding, the gravest first, and one line per note; write nothing if there are neither."""
     errors = _limited("error", [_finding(each) for each in shared_findings(outcome)], "finding")
     notices = _limited("notice", [(f"ctrace check\n{note}", None) for note in outcome.notes], "note")
-    return commands_document("".join(f"{line}\n" for line in (*errors, *notices)))
+    return commands_text("".join(f"{line}\n" for line in (*errors, *notices)))
 
 
 def _limited(name: str, commands: list[_Command], noun: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from ctrace.inspector.features.check.check_model import CheckOutcome
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, json_document
+from ctrace.reports.escape import SafeText, json_text
 from ctrace.reports.gate.gate_findings import SharedFinding, lines, shared_findings
 from ctrace.reports.gate.gate_words import Spot, cwd
 from ctrace.reports.gate.sarif import gb_of
@@ -20,7 +20,7 @@ _WHOLE_LINE = 2**31 - 1
 """The largest `uinteger` of the protocol: a character beyond the end of a line means its end."""
 
 
-def render_diagnostics(outcome: CheckOutcome) -> Document:
+def render_diagnostics(outcome: CheckOutcome) -> SafeText:
     """Write a list of `PublishDiagnosticsParams`, one for each file, indented, with a final newline.
 
     A finding without a file is left out: an editor could show it nowhere.
@@ -29,7 +29,7 @@ def render_diagnostics(outcome: CheckOutcome) -> Document:
     for each in shared_findings(outcome):
         if each.spot is not None:
             files.setdefault(_uri(each.spot.file), []).append(_diagnostic(each, each.spot))
-    return json_document([{"uri": uri, "diagnostics": found} for uri, found in files.items()])
+    return json_text([{"uri": uri, "diagnostics": found} for uri, found in files.items()])
 
 
 def _diagnostic(shared: SharedFinding, at: Spot) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from functools import partial
 
 from ctrace.inspector.features.check.check_model import CheckedJob, CheckOutcome
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, markdown_document
+from ctrace.reports.escape import SafeText, markdown_text
 from ctrace.reports.gate.gate_findings import (
     SharedFinding,
     code,
@@ -35,7 +35,7 @@ _Writer = Callable[[], str]
 """Writes a line when called; the page calls it only if there may be room."""
 
 
-def render_table(outcome: CheckOutcome) -> Document:
+def render_table(outcome: CheckOutcome) -> SafeText:
     """Write the report, with a final newline; count what does not fit."""
     page = _Page()
     page.add(f"### ctrace check: **{verdict(outcome)}**", "", text(sentence(outcome)))
@@ -58,7 +58,7 @@ def render_table(outcome: CheckOutcome) -> Document:
         page.add_some([partial(_job, one) for one in gravest_first(outcome)], _FOR_JOBS, "job")
         page.add("", "</details>")
     page.add(*_end(outcome))
-    return markdown_document(page.whole())
+    return markdown_text(page.whole())
 
 
 class _Page:

@@ -38,16 +38,16 @@ from ctrace.inspector.facts.diagnosis import Replacement, SuggestedRepair
 from ctrace.inspector.facts.sites import Site
 from ctrace.inspector.features.check.check_model import EXITS, CheckedJob, CheckOutcome, GateFinding
 from ctrace.inspector.features.check.policy_model import Allow, Count
-from ctrace.reports.escape import Document, json_document
+from ctrace.reports.escape import SafeText, json_text
 from ctrace.reports.gate.gate_words import VERDICTS, near, own_spot, site_spot
 
 SCHEMA = 1
 """Counts up when a name or its meaning changes. 1: first."""
 
 
-def render_check_json(outcome: CheckOutcome) -> Document:
+def render_check_json(outcome: CheckOutcome) -> SafeText:
     """Write the result of a check, indented, with a final newline."""
-    return json_document(_data(outcome))
+    return json_text(_data(outcome))
 
 
 def _data(outcome: CheckOutcome) -> dict[str, Any]:

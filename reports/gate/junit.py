@@ -12,14 +12,14 @@ from ctrace.inspector.errors import Exit
 from ctrace.inspector.features.check.check_model import EXITS, CheckedJob, CheckOutcome, GateFinding
 from ctrace.inspector.grouping import grouped
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, markup_document, xml_letters
+from ctrace.reports.escape import SafeText, markup_text, xml_letters
 from ctrace.reports.gate.gate_findings import LONGEST, folded, headline, lines
 from ctrace.reports.gate.gate_words import GRAVEST_FIRST, own_spot, policy_name, verdict
 
 _Element = ElementTree.Element
 
 
-def render_junit(outcome: CheckOutcome, when: datetime) -> Document:
+def render_junit(outcome: CheckOutcome, when: datetime) -> SafeText:
     """Write the report, with a final newline; `when` is when the check began."""
     root = ElementTree.Element("testsuites")
     stamp = when.strftime("%Y-%m-%dT%H:%M:%S")
@@ -28,7 +28,7 @@ def render_junit(outcome: CheckOutcome, when: datetime) -> Document:
     root.append(_policy_suite(len(root), stamp, outcome))
     ElementTree.indent(root)
     text = ElementTree.tostring(root, encoding="unicode")
-    return markup_document(f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n')
+    return markup_text(f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n')
 
 
 def _by_model(outcome: CheckOutcome) -> dict[str, list[CheckedJob]]:

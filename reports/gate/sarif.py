@@ -17,7 +17,7 @@ from ctrace.inspector.features.check.policy_model import Allow
 from ctrace.inspector.findings.breaks.lessons import Lesson, lesson
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, json_document
+from ctrace.reports.escape import SafeText, json_text
 from ctrace.reports.gate.gate_findings import SharedFinding, lines, sarif_fixes, shared_findings
 from ctrace.reports.gate.gate_words import KINDS, Spot, near, site_spot, verdict
 
@@ -88,7 +88,7 @@ _ROOT = "%SRCROOT%"
 _Data = dict[str, Any]
 
 
-def render_sarif(outcome: CheckOutcome) -> Document:
+def render_sarif(outcome: CheckOutcome) -> SafeText:
     """Write the report, indented, with a final newline."""
     results = [*(_finding(each, outcome) for each in shared_findings(outcome)), *_allowed(outcome)]
     rules = _rules(results)
@@ -102,7 +102,7 @@ def render_sarif(outcome: CheckOutcome) -> Document:
         "invocations": [_invocation(outcome)],
         "results": [{**each, "ruleIndex": indices[each["ruleId"]]} for each in results],
     }
-    return json_document({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+    return json_text({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 def _rules(results: list[_Data]) -> list[_Data]:

@@ -8,7 +8,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.compare.changes import DiffDocument, RunDiff
 from ctrace.inspector.features.compare.ranks_of_job import Job
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, one, plain
+from ctrace.reports.escape import SafeText, one, plain
 from ctrace.reports.html.documents import document, markup
 from ctrace.reports.html.html_page import DIFF_SCRIPTS, RANKS_SCRIPTS, Page, written
 from ctrace.reports.json.printer import render
@@ -19,7 +19,7 @@ from ctrace.reports.wording.diff_wording import answer, headword, judged, name_o
 _SENTENCE = 1000
 
 
-def render_diff_html(names: tuple[str, str], sessions: tuple[Session, Session], found: RunDiff) -> Document:
+def render_diff_html(names: tuple[str, str], sessions: tuple[Session, Session], found: RunDiff) -> SafeText:
     """Write the page of the differences between two runs."""
     before, after = (one(name) for name in names)
     title = f"{before} → {after}"
@@ -43,7 +43,7 @@ def render_diff_html(names: tuple[str, str], sessions: tuple[Session, Session], 
     return written(Page(title, _first(verdict, title, text), DIFF_SCRIPTS, head, documents))
 
 
-def render_ranks_html(job: Job, folder: str) -> Document:
+def render_ranks_html(job: Job, folder: str) -> SafeText:
     """Write the page of the ranks of a job."""
     title = one(folder)
     word, said = words.answer(job)

@@ -39,7 +39,7 @@ from ctrace.inspector.findings.kernels.built_view import stages_of
 from ctrace.inspector.findings.kernels.kernels_document import kernels_document, stage_document
 from ctrace.inspector.findings.shapes_document import shapes_document
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, json_document, plain, without_commands
+from ctrace.reports.escape import SafeText, json_text, plain, without_commands
 from ctrace.reports.json.printer import render
 
 _MARKUP = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
@@ -209,9 +209,9 @@ def _stage_code(session: Session, stage: str, graph: str) -> str:
     return render(stage_document(session, stage, graph=graph))
 
 
-def render_steps_json(session: Session) -> Document:
+def render_steps_json(session: Session) -> SafeText:
     """Write the steps of every thread, nested; a log without times has no thread."""
-    return json_document({"threads": [_lane(each) for each in lanes_of(session.compile_time) if each.spans]})
+    return json_text({"threads": [_lane(each) for each in lanes_of(session.compile_time) if each.spans]})
 
 
 def _lane(lane: Lane) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.runs.store import SavedRun
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, html_document, json_document, one, plain
+from ctrace.reports.escape import SafeText, html_text, json_text, one, plain
 from ctrace.reports.format import one_line
 from ctrace.reports.html.documents import LeftOutDocument, documents, json_for_script, markup, source_hash
 from ctrace.reports.html.documents import PackedDocument as Data
@@ -68,7 +68,7 @@ class Page(Struct, frozen=True):
     """Whether its script may ask the server that the page is from."""
 
 
-def render_html(session: Session, run: str = "", *, sass: bool = False) -> Document:
+def render_html(session: Session, run: str = "", *, sass: bool = False) -> SafeText:
     """Write the page of a run; with `sass`, also disassemble its binaries."""
     title = one(session.target.path or session.target.name or run or "this run")
     answer = _answer(explain_document(session, whole=False))
@@ -77,9 +77,9 @@ def render_html(session: Session, run: str = "", *, sass: bool = False) -> Docum
     return written(Page(title, _first_answer(answer, title), _SCRIPTS, head, found))
 
 
-def written(page: Page) -> Document:
+def written(page: Page) -> SafeText:
     """Write a page as one file."""
-    return html_document("".join(_parts(page, _read(page.scripts), _read(_STYLES))))
+    return html_text("".join(_parts(page, _read(page.scripts), _read(_STYLES))))
 
 
 def _read(names: Iterable[str]) -> str:
@@ -149,17 +149,17 @@ _LONGEST = 300
 _COUNTS = ("graphs", "breaks", "skipped", "recompiles")
 
 
-def render_run_list_html(folder: str) -> Document:
+def render_run_list_html(folder: str) -> SafeText:
     """Write the page; its script fetches the runs."""
     title = one(folder)
     first = f"<h1>Runs in {markup(title)}</h1><noscript><p>This list needs JavaScript.</p></noscript>"
     return written(Page(title, first, RUNS_SCRIPTS, {"serves": True}, (), connects=True))
 
 
-def render_run_list_json(runs: Sequence[SavedRun], damaged: Sequence[str]) -> Document:
+def render_run_list_json(runs: Sequence[SavedRun], damaged: Sequence[str]) -> SafeText:
     """Write the runs, newest first, and what cannot be read."""
     ordered = sorted(runs, key=lambda run: (run.created, run.name), reverse=True)
-    return json_document({"runs": [_run(each) for each in ordered], "damaged": [plain(each) for each in damaged]})
+    return json_text({"runs": [_run(each) for each in ordered], "damaged": [plain(each) for each in damaged]})
 
 
 def _status(run: SavedRun) -> str:

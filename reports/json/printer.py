@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from ctrace.inspector.source.source_names import user_name
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, json_document
+from ctrace.reports.escape import SafeText, json_text
 
 SCHEMA = 1
 """The version of the JSON reports; raise it if a name or its meaning changes."""
@@ -173,9 +173,9 @@ FORMATS: dict[str, Callable[[Any, str], object]] = {
 }
 
 
-def render(document: Any) -> Document:
+def render(document: Any) -> SafeText:
     """Write a Document, indented, with a final newline."""
-    return json_document(plain(document, ""))
+    return json_text(plain(document, ""))
 
 
 def plain(value: object, cwd: str) -> Any:

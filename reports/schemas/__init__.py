@@ -4,7 +4,7 @@ import difflib
 from pathlib import Path
 
 from ctrace.inspector.errors import TargetError
-from ctrace.reports.escape import Document, plain_document
+from ctrace.reports.escape import SafeText, plain_text
 
 _FOLDER = Path(__file__).parent
 
@@ -14,7 +14,7 @@ def schema_names() -> list[str]:
     return sorted(path.stem for path in _FOLDER.glob("*.json"))
 
 
-def render_schema(command: str) -> Document:
+def render_schema(command: str) -> SafeText:
     """Return the JSON Schema of a command's output.
 
     Raises:
@@ -25,4 +25,4 @@ def render_schema(command: str) -> Document:
         near = difflib.get_close_matches(command.lower()[:100], known, 1)
         todo = f"did you mean `ctrace schema {near[0]}`?" if near else f"name one of: {', '.join(known)}"
         raise TargetError(f"no command `{command[:100]}` with --json", todo)
-    return plain_document((_FOLDER / f"{command}.json").read_text(encoding="utf-8"))
+    return plain_text((_FOLDER / f"{command}.json").read_text(encoding="utf-8"))

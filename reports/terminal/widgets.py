@@ -18,7 +18,7 @@ from ctrace.inspector.facts.findings import Advice
 from ctrace.inspector.facts.session import Verdict
 from ctrace.inspector.session.summary import RunAnswer
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, plain, screen_document
+from ctrace.reports.escape import SafeText, plain, screen_text
 
 MOST = 6
 """How many graphs, kernels or findings a screen lists before it counts the rest."""
@@ -72,7 +72,7 @@ def render(screen: Iterable[RenderableType], console: Console) -> None:
     console.file.write(drawn(screen, console))
 
 
-def drawn(screen: Iterable[RenderableType], console: Console) -> Document:
+def drawn(screen: Iterable[RenderableType], console: Console) -> SafeText:
     """Draw a screen for a console; the only way to turn one into text."""
     with console.capture() as captured:
         for part in screen:
@@ -80,7 +80,7 @@ def drawn(screen: Iterable[RenderableType], console: Console) -> Document:
             console.print(_Safe(part), highlight=False, markup=False, emoji=False, soft_wrap=is_whole)
     # Rich pads lines to the full width, which gets in the way of copying and diffing.
     lines = captured.get().split("\n")
-    return screen_document("\n".join(line.rstrip() for line in lines))
+    return screen_text("\n".join(line.rstrip() for line in lines))
 
 
 def headline(found: RunAnswer) -> Text:

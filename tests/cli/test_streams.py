@@ -12,7 +12,7 @@ import pytest
 
 from ctrace.cli import streams
 from ctrace.cli.streams import equivalent, open_standard_streams, put
-from ctrace.reports.escape import Document, html_document, json_document, markup_document, plain_document
+from ctrace.reports.escape import SafeText, html_text, json_text, markup_text, plain_text
 from tests.support.places import DATA, ROOT
 
 _BOOT = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from ctrace.cli.main import app; app(prog_name='ctrace')"
@@ -64,19 +64,19 @@ def test_no_sign_of_ours_is_a_number() -> None:
 @pytest.mark.parametrize("lacking", LACKING, indirect=True)
 def test_documents_for_programs_stay_what_they_are(lacking: TextIOWrapper) -> None:
     data = {"größe": "日本 → \U0001f600"}
-    put(json_document(data), lacking)
+    put(json_text(data), lacking)
     written = _written(lacking)
     assert json.loads(written) == data
     assert json.loads(written.decode(lacking.encoding)) == data
-    put(markup_document("<a>größe</a>"), lacking)
+    put(markup_text("<a>größe</a>"), lacking)
     assert _written(lacking).endswith(b"<a>gr&#246;&#223;e</a>")
-    put(html_document("größe"), lacking)
+    put(html_text("größe"), lacking)
     assert _written(lacking).endswith("größe".encode())
 
 
 @pytest.mark.parametrize("lacking", ["utf-8", "utf-16"], indirect=True)
-@pytest.mark.parametrize("document", [json_document("größe"), html_document("größe"), plain_document("größe")])
-def test_a_stream_with_all_letters_gets_them(lacking: TextIOWrapper, document: Document) -> None:
+@pytest.mark.parametrize("document", [json_text("größe"), html_text("größe"), plain_text("größe")])
+def test_a_stream_with_all_letters_gets_them(lacking: TextIOWrapper, document: SafeText) -> None:
     put(document, lacking)
     assert _written(lacking).decode(lacking.encoding) == document
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import (
     graphviz_string,
-    json_document,
-    markup_document,
+    json_text,
+    markup_text,
     one,
     plain,
     without_commands,
@@ -28,18 +28,18 @@ def test_nothing_is_hidden(text: str) -> None:
 
 @given(st.dictionaries(ANY, st.lists(ANY, max_size=3), max_size=3))
 def test_json_reads_back_the_same(data: dict[str, list[str]]) -> None:
-    text = json_document(data)
+    text = json_text(data)
     assert json.loads(text) == json.loads(json.dumps(data))
     assert obeyed(text) == []
     text.encode()
 
 
 def test_json_keeps_what_can_be_read() -> None:
-    assert "é漢🙂" in json_document("é漢🙂")
+    assert "é漢🙂" in json_text("é漢🙂")
 
 
 def test_nan_and_infinity_become_null() -> None:
-    assert json.loads(json_document({"a": [float("nan"), float("inf"), 1.5]})) == {"a": [None, None, 1.5]}
+    assert json.loads(json_text({"a": [float("nan"), float("inf"), 1.5]})) == {"a": [None, None, 1.5]}
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_the_text_is_valid_xml(text: str) -> None:
 
     element = ElementTree.Element("a", name=xml_letters(text))
     element.text = xml_letters(text)
-    ElementTree.fromstring(markup_document(ElementTree.tostring(element, encoding="unicode")))
+    ElementTree.fromstring(markup_text(ElementTree.tostring(element, encoding="unicode")))
 
 
 def test_graphviz() -> None:
@@ -92,6 +92,6 @@ def test_names_are_one_line_and_bounded() -> None:
     ],
 )
 def test_json_is_indented_as_python_does(data: object):
-    assert json.loads(json_document(data)) == data
+    assert json.loads(json_text(data)) == data
     expected = json.dumps(data, indent=2, ensure_ascii=False).replace("\ud800", r"\ud800").replace("\udfff", r"\udfff")
-    assert json_document(data) == f"{expected}\n"
+    assert json_text(data) == f"{expected}\n"
