@@ -1,4 +1,4 @@
-"""Install all sources of a capture."""
+"""Install all hooks of a capture."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,11 +11,11 @@ from ctrace.inspector.capture.core.child_doors import child_door, has_child_door
 from ctrace.inspector.capture.core.counters import cache_counters, counters
 from ctrace.inspector.capture.core.environment import environment
 from ctrace.inspector.capture.core.files_read import files_read
+from ctrace.inspector.capture.core.hook import Hook, When
 from ctrace.inspector.capture.core.imports import watch_imports
 from ctrace.inspector.capture.core.listings import listings
 from ctrace.inspector.capture.core.record_caches import cache_records, no_caches, own_autotuning_cache, own_triton_cache
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.capture.core.structured import structured
 from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.capture.dynamo.backend_of_graph import graphs, unrolled
@@ -86,10 +86,10 @@ def capturing(
     process = getpid()
     try:
         with ExitStack() as active:
-            # First, since every source waits for imports with it.
+            # First, since every hook waits for imports with it.
             when = _guarded(active.enter_context(watch_imports()), recorder)
             recorder.add(ModeChosen(build, fast))
-            sources = _sources(
+            hooks = _hooks(
                 build=build,
                 time_kernels=time_kernels,
                 cost=cost,
@@ -103,9 +103,9 @@ def capturing(
             # draw.
             started = [environment(owned, seed), seeded(seed)]
             if virtual is not None:
-                started += child_door("cluster").sources(virtual)
-            for source in (*started, *(sources if caches is None else _few_sources(caches))):
-                active.enter_context(source(recorder, when))
+                started += child_door("cluster").hooks(virtual)
+            for hook in (*started, *(hooks if caches is None else _few_hooks(caches))):
+                active.enter_context(hook(recorder, when))
             if files:
                 active.enter_context(files_read(owned)(recorder, when))
             if build and is_whole:  # else the program reads a peak after the block, which only a correction can give
@@ -135,12 +135,12 @@ def _guarded(when: When, recorder: Recorder) -> When:
     return guarded
 
 
-def _few_sources(caches: str) -> Iterator[Source]:
-    """Return the sources that do not slow down compiling: what torch itself logs and counts."""
+def _few_hooks(caches: str) -> Iterator[Hook]:
+    """Return the hooks that do not slow down compiling: what torch itself logs and counts."""
     yield from (structured, listings, cache_records(caches), cache_counters)
 
 
-def _sources(
+def _hooks(
     *,
     build: bool,
     time_kernels: bool,
@@ -150,7 +150,7 @@ def _sources(
     gpu: TargetGpu | None,
     cores: int | None,
     world: int | None,
-) -> Iterator[Source]:
+) -> Iterator[Hook]:
     stacks = GuardStacks()
     yield from (structured, listings, no_caches, counters, collector, frames, bytecode)
     yield from (
@@ -167,9 +167,9 @@ def _sources(
     )
     yield from (userkernels, cuda_graphs, autotuning)
     if has_child_door("fake"):
-        yield from child_door("fake").SOURCES
+        yield from child_door("fake").HOOKS
     if gpu is not None or (world is not None and has_child_door("gpus")):
-        yield from child_door("gpus").sources(gpu, world, is_program=ops is None)
+        yield from child_door("gpus").hooks(gpu, world, is_program=ops is None)
     if build:
         yield from (own_triton_cache, own_autotuning_cache, built_kernels(timing=time_kernels))
     else:

@@ -10,7 +10,7 @@ from typing import Any
 from ctrace.inspector.capture.capture_hooks import capturing
 from ctrace.inspector.capture.core.child_doors import child_door, has_child_door
 from ctrace.inspector.capture.core.patch import patched_places
-from ctrace.inspector.knowledge.hooks import HOOKS, Hook, missing_of
+from ctrace.inspector.knowledge.hooks import HOOKS, PatchedPlace, missing_of
 from ctrace.inspector.log.reader import LogEntry, read
 
 _RECORDS = {
@@ -74,7 +74,7 @@ def _probe() -> list[dict[str, Any]]:
     return [*findings, *({"name": "problem", "ok": False, "found": problem} for problem in problems)]
 
 
-def _places(missing: list[Hook]) -> dict[str, Any]:
+def _places(missing: list[PatchedPlace]) -> dict[str, Any]:
     """Say whether each place of the table of hooks is in this torch."""
     names = "; ".join(f"{each.place} ({each.tells})" for each in missing)
     return {

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.core.hook import When
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.facts.run_events import Counted
 
 _CACHES = ("inductor", "aot_autograd", "dynamo_cache")

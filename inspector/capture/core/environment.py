@@ -11,8 +11,8 @@ from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
+from ctrace.inspector.capture.core.hook import Hook, When
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.run_events import DeviceUsed, Started, TorchFound
 from ctrace.inspector.install_folders import INSPECTOR
@@ -20,17 +20,17 @@ from ctrace.inspector.log.log_line import LOG_SCHEMA
 from ctrace.inspector.version import __version__
 
 
-def environment(owned: Iterable[str], seed: int | None = None) -> Source:
-    """Make the source that records the environment; `owned` are paths that count as the user's, `seed` what random
+def environment(owned: Iterable[str], seed: int | None = None) -> Hook:
+    """Make the hook that records the environment; `owned` are paths that count as the user's, `seed` what random
     numbers start with.
     """
 
     @contextmanager
-    def source(recorder: Recorder, when: When) -> Iterator[None]:
+    def hook(recorder: Recorder, when: When) -> Iterator[None]:
         with _recorded(recorder, when, dict.fromkeys(owned, Owner.USER), seed):
             yield
 
-    return source
+    return hook
 
 
 @contextmanager

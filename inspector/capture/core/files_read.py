@@ -29,8 +29,8 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from ctrace.inspector.capture.core.environment import library_prefixes
+from ctrace.inspector.capture.core.hook import Hook, When
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.facts.outcome import Asked
 from ctrace.inspector.facts.run_events import FilesFound
 from ctrace.inspector.install_folders import PACKAGES
@@ -285,11 +285,11 @@ _SYSTEM = ("/proc/", "/dev/", "/sys/")
 _WRITES = os.O_WRONLY | os.O_RDWR
 
 
-def files_read(owned: Iterable[str]) -> Source:
-    """Make the source that records these files; `owned` are paths that count as the user's."""
+def files_read(owned: Iterable[str]) -> Hook:
+    """Make the hook that records these files; `owned` are paths that count as the user's."""
 
     @contextmanager
-    def source(recorder: Recorder, _when: When) -> Iterator[None]:
+    def hook(recorder: Recorder, _when: When) -> Iterator[None]:
         opened = _Opened()
         QUESTIONS.begin()
         # Python has no way to remove an audit hook, so `is_over` silences it at the end.
@@ -307,7 +307,7 @@ def files_read(owned: Iterable[str]) -> Source:
                 asked = described(QUESTIONS, tuple(owned))
                 recorder.add(FilesFound(_digests(opened, tuple(owned)), asked))
 
-    return source
+    return hook
 
 
 class _Opened:

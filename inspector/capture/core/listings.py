@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 from types import CodeType
 
 from ctrace.inspector.capture.core.callers import GRAPH_FILE, folder_of_torch
+from ctrace.inspector.capture.core.hook import When
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.core.trace_log import kept
 from ctrace.inspector.facts.run_events import Listing
 from ctrace.inspector.install_folders import INSPECTOR

@@ -25,10 +25,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.core.hook import Hook, When
 from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.facts.compile_time import CacheStored, LookupOutcome, OwnCacheAsked, TorchCachesUsed
 
 _SWITCHES = {
@@ -119,11 +119,11 @@ _CACHE_SWITCHES = {
 """Torch's setting of each cache (2.11 to 2.15)."""
 
 
-def cache_records(kind: str) -> Source:
-    """Make the source for a run with caches: `private` or `user`."""
+def cache_records(kind: str) -> Hook:
+    """Make the hook for a run with caches: `private` or `user`."""
 
     @contextmanager
-    def source(recorder: Recorder, when: When) -> Iterator[None]:
+    def hook(recorder: Recorder, when: When) -> Iterator[None]:
         # Once more at the end, with torch's settings; a run that crashes has no end.
         recorder.add(TorchCachesUsed(kind, os.environ.get("TORCHINDUCTOR_CACHE_DIR", "")))
         with ExitStack() as patches:
@@ -139,7 +139,7 @@ def cache_records(kind: str) -> Source:
                 with recorder.watching("which caches were on"):
                     recorder.add(TorchCachesUsed(kind, _folder(), _switched_off()))
 
-    return source
+    return hook
 
 
 def _folder() -> str:

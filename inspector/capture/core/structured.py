@@ -7,9 +7,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.core.hook import When
 from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.core.trace_log import TraceLog, kept
 
 

@@ -15,10 +15,10 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.core.hook import Hook, When
 from ctrace.inspector.capture.core.node_lines import modules_of
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.capture.dynamo.eager_backend import RECORDED_AS
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter
 from ctrace.inspector.facts.bytecode_facts import GraphMade, LoopsUnrolled, ModulesSeen
@@ -28,11 +28,11 @@ from ctrace.inspector.source.stacks import frames_in, resumed
 _CALLS = ("call_function", "call_method", "call_module")
 
 
-def graphs(ops: OpCounter | None) -> Source:
-    """Make the source that records each graph's backend and op count, and wraps the graph for `ops`."""
+def graphs(ops: OpCounter | None) -> Hook:
+    """Make the hook that records each graph's backend and op count, and wraps the graph for `ops`."""
 
     @contextmanager
-    def source(recorder: Recorder, when: When) -> Iterator[None]:
+    def hook(recorder: Recorder, when: When) -> Iterator[None]:
         with ExitStack() as patches:
 
             def install(_dynamo: ModuleType) -> None:
@@ -62,7 +62,7 @@ def graphs(ops: OpCounter | None) -> Source:
             when("torch._dynamo", install)
             yield
 
-    return source
+    return hook
 
 
 def _backend_name(compiler_fn: Any) -> str:

@@ -18,9 +18,9 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from ctrace.inspector.capture.core.callers import callers, folder_of_torch, place
+from ctrace.inspector.capture.core.hook import When
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.facts.bytecode_facts import BytecodeSeen
 from ctrace.inspector.facts.findings import Frame
 from ctrace.inspector.facts.run_events import FrameLeft

@@ -30,9 +30,9 @@ from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
+from ctrace.inspector.capture.core.hook import Hook, When
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.capture.dynamo.guard_stacks import GuardStacks, Stack, frames
 from ctrace.inspector.capture.dynamo.unmet import MISSING, Scope, children, is_relational
 from ctrace.inspector.facts.guard_facts import (
@@ -242,13 +242,13 @@ def arguments(f_locals: dict[str, Any]) -> list[str]:
     return [name for name, parameter in signature.parameters.items() if parameter.kind in kinds]
 
 
-def guards(stacks: GuardStacks, *, cost: bool, parts: bool = True) -> Source:
-    """Make the source that records each guard's stack, stores it in `stacks`, and with `cost` times the guards, with
+def guards(stacks: GuardStacks, *, cost: bool, parts: bool = True) -> Hook:
+    """Make the hook that records each guard's stack, stores it in `stacks`, and with `cost` times the guards, with
     `parts` also in detail.
     """
 
     @contextmanager
-    def source(recorder: Recorder, when: When) -> Iterator[None]:
+    def hook(recorder: Recorder, when: When) -> Iterator[None]:
         with ExitStack() as patches:
             costs = None
             if cost:
@@ -256,7 +256,7 @@ def guards(stacks: GuardStacks, *, cost: bool, parts: bool = True) -> Source:
             when("torch._dynamo.guards", lambda module: _install(module, recorder, patches, stacks, costs))
             yield
 
-    return source
+    return hook
 
 
 def _install(

@@ -12,9 +12,9 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
+from ctrace.inspector.capture.core.hook import Hook, When
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.capture.dynamo.eager_backend import other_backend
 from ctrace.inspector.capture.dynamo.guard_stacks import GuardStacks, frames
 from ctrace.inspector.capture.dynamo.unmet import Unmet, unmet_guards
@@ -27,16 +27,16 @@ _RESUMED = "torch_dynamo_resume_in_"
 """Prefix of resume functions, the rest of a function after a graph break (_dynamo/resume_execution.py, 2.13)."""
 
 
-def recompiles(stacks: GuardStacks) -> Source:
-    """Make the source that records each cache entry's failed guards, with their stacks, at every recompilation."""
+def recompiles(stacks: GuardStacks) -> Hook:
+    """Make the hook that records each cache entry's failed guards, with their stacks, at every recompilation."""
 
     @contextmanager
-    def source(recorder: Recorder, when: When) -> Iterator[None]:
+    def hook(recorder: Recorder, when: When) -> Iterator[None]:
         with ExitStack() as patches:
             when("torch._dynamo", lambda _dynamo: _install(recorder, patches, stacks))
             yield
 
-    return source
+    return hook
 
 
 def _install(recorder: Recorder, patches: ExitStack, stacks: GuardStacks) -> None:

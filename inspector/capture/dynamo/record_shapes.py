@@ -11,9 +11,9 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any, cast
 
+from ctrace.inspector.capture.core.hook import When
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.facts.shape_facts import Dim, NumberSeen, ShapesSeen, StaticTensor, Symbol, TensorSeen
 from ctrace.inspector.knowledge.torch_names import DECLARED_SHAPES, STATIC_SOURCES
 

@@ -39,10 +39,10 @@ from msgspec.structs import replace
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.forks import Cores, end, exit_status, fork
+from ctrace.inspector.capture.core.hook import Hook, When
 from ctrace.inspector.capture.core.part import PartIdentity, current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.capture.dynamo.eager_backend import (
     RUNNER,
     add_late_guards,
@@ -307,13 +307,13 @@ Device = Callable[[Recorder], Elsewhere]
 """Makes what presents a device, for one capture."""
 
 
-def emitting(device: Device | None, cores: int | None = None) -> Source:
-    """Make the source that emits code for another device, or for the program's own."""
+def emitting(device: Device | None, cores: int | None = None) -> Hook:
+    """Make the hook that emits code for another device, or for the program's own."""
 
-    def source(recorder: Recorder, when: When) -> AbstractContextManager[None]:
+    def hook(recorder: Recorder, when: When) -> AbstractContextManager[None]:
         return _emit(recorder, when, None if device is None else device(recorder), cores)
 
-    return source
+    return hook
 
 
 @contextmanager

@@ -22,9 +22,9 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ctrace.inspector.capture.core.hook import When
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.inductor.attention_choice import AttentionCall, whole, why_math
 from ctrace.inspector.capture.inductor.attention_misses import (
     BETWEEN,

@@ -15,10 +15,10 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any, cast
 
+from ctrace.inspector.capture.core.hook import When
 from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.inductor.fusion_nodes import GraphPart
 from ctrace.inspector.facts.fusion_facts import FusionRecord, RecordedRound
 

@@ -23,10 +23,10 @@ from weakref import WeakSet
 
 from msgspec import Struct, field
 
+from ctrace.inspector.capture.core.hook import When
 from ctrace.inspector.capture.core.node_lines import REPLACED, modules_of, stack_of
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.facts.bytecode_facts import ModulesSeen
 from ctrace.inspector.facts.passes import Pass, Pattern
 

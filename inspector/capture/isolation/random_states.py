@@ -11,8 +11,8 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.core.hook import Hook, When
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import Source, When
 
 
 class RandomStates:
@@ -88,21 +88,21 @@ def seed(further: int = 0) -> None:
         _seed_numpy(importlib.import_module("numpy.random"), number)
 
 
-def seeded(number: int | None) -> Source:
-    """Make the source that seeds each generator once, as soon as there is one; None: they start as always.
+def seeded(number: int | None) -> Hook:
+    """Make the hook that seeds each generator once, as soon as there is one; None: they start as always.
 
     A run and the trials of its advice start with one number, which `runs/run_capture.py` draws: a model that draws its
     weights, its inputs or a side of a branch would differ from run to run, whatever a trial changes.
     """
 
     @contextmanager
-    def source(_recorder: Recorder, when: When) -> Iterator[None]:
+    def hook(_recorder: Recorder, when: When) -> Iterator[None]:
         if number is not None:
             for name, act in _SEEDING.items():
                 when(name, partial(act, number=number))
         yield
 
-    return source
+    return hook
 
 
 def _seed_python(python_random: ModuleType, number: int) -> None:

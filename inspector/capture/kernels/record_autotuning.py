@@ -33,11 +33,11 @@ from msgspec.structs import asdict
 
 from ctrace.inspector.capture.core.environment import library_prefixes
 from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.capture.core.hook import When
 from ctrace.inspector.capture.core.node_lines import stack_of
 from ctrace.inspector.capture.core.part import PartIdentity
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.facts.autotuning import (
     ChoicesListed,
     ChoicesTimed,

@@ -32,10 +32,10 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from msgspec.structs import replace
 
+from ctrace.inspector.capture.core.hook import Hook, When
 from ctrace.inspector.capture.core.part import PartIdentity
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.capture.isolation.private_copies import CannotCopyError
 from ctrace.inspector.capture.isolation.second_run import SecondRun, second_run, why_not_now
 from ctrace.inspector.capture.kernels.current_gpu import record_gpu, timed
@@ -352,11 +352,11 @@ def _written(func: Any, args: Any, kwargs: Any) -> list[Any]:
     ]
 
 
-def built_kernels(*, timing: bool) -> Source:
-    """Make the source that records the kernels that are compiled, and with `timing` the times of their launches."""
+def built_kernels(*, timing: bool) -> Hook:
+    """Make the hook that records the kernels that are compiled, and with `timing` the times of their launches."""
 
     @contextmanager
-    def source(recorder: Recorder, when: When) -> Iterator[None]:
+    def hook(recorder: Recorder, when: When) -> Iterator[None]:
         hooks = _Hooks(recorder, timing=timing)
         with ExitStack() as patches:
             for name, install in hooks.installers.items():
@@ -366,7 +366,7 @@ def built_kernels(*, timing: bool) -> Source:
             finally:
                 hooks.times.end()
 
-    return source
+    return hook
 
 
 class _Hooks:

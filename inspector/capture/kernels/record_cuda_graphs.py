@@ -35,11 +35,11 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ctrace.inspector.capture.core.hook import When
 from ctrace.inspector.capture.core.node_lines import stack_of
 from ctrace.inspector.capture.core.part import PartIdentity
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder, compile_context
-from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.isolation.private_copies import CannotCopyError, PrivateCopies, size_of
 from ctrace.inspector.capture.isolation.second_run import stored
 from ctrace.inspector.capture.isolation.unnoticed import unnoticed

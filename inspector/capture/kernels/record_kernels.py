@@ -30,11 +30,11 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.core.hook import When
 from ctrace.inspector.capture.core.node_lines import stack_of, stacks_of
 from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.facts.kernels import (
     KernelBuffer,
     KernelCall,

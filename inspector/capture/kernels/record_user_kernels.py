@@ -17,10 +17,10 @@ from typing import Any
 from msgspec import Struct, field
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.capture.core.hook import When
 from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.facts.user_kernels import (
     Configuration,
     Epilogue,

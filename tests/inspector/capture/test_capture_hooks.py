@@ -8,8 +8,8 @@ from types import ModuleType
 import pytest
 
 from ctrace.inspector.capture import capture_hooks as session
+from ctrace.inspector.capture.core.hook import When
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.log.reader import LogEntry, read
 
 
@@ -19,7 +19,7 @@ def test_a_hook_that_finds_nothing_is_a_problem_and_the_import_goes_on(
     (tmp_path / "moved.py").write_text("here = True\n")
     monkeypatch.syspath_prepend(str(tmp_path))
 
-    def source(_recorder: Recorder, when: When):
+    def hook(_recorder: Recorder, when: When):
         from contextlib import nullcontext
 
         def install(module: ModuleType) -> None:
@@ -28,7 +28,7 @@ def test_a_hook_that_finds_nothing_is_a_problem_and_the_import_goes_on(
         when("moved", install)
         return nullcontext()
 
-    monkeypatch.setattr(session, "_sources", lambda **_kinds: [source])
+    monkeypatch.setattr(session, "_hooks", lambda **_kinds: [hook])
     with session.capturing(tmp_path / "trace.log", build=False):
         import moved  # type: ignore[import-not-found]
 

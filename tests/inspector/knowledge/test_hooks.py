@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from ctrace.inspector.knowledge.hooks import HOOKS, Hook, hook_at, missing_of
+from ctrace.inspector.knowledge.hooks import HOOKS, PatchedPlace, hook_at, missing_of
 from tests.support.places import ROOT
 
 CAPTURE = ROOT / "inspector" / "capture"
@@ -58,7 +58,7 @@ def test_a_patch_is_in_the_table(module: str, name: str):
 
 
 @pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook.place)
-def test_a_row_names_its_recorder(hook: Hook):
+def test_a_row_names_its_recorder(hook: PatchedPlace):
     assert (CAPTURE / f"{hook.recorder}.py").is_file()
     assert hook_at(hook.place.replace("*", "x")) is hook
 

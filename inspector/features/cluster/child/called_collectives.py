@@ -23,9 +23,9 @@ from msgspec.structs import replace
 
 from ctrace.inspector.capture.core.callers import OURS, folder_of_torch
 from ctrace.inspector.capture.core.files_read import stdlib_folders
+from ctrace.inspector.capture.core.hook import When
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder, compile_context
-from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.facts.cluster_facts import CollectiveCalled, CollectiveOrigin, CollectivesCut, GraphCalled
 
 _NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "symm_mem")
@@ -67,7 +67,7 @@ class CalledCollectives:
         self._begin()
 
     @contextmanager
-    def source(self, recorder: Recorder, when: When) -> Iterator[None]:
+    def hook(self, recorder: Recorder, when: When) -> Iterator[None]:
         """Install the hooks."""
         with ExitStack() as patches:
             calls = _Calls(recorder)

@@ -18,9 +18,9 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+from ctrace.inspector.capture.core.hook import When
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.features.cluster.child.lone_rank import user_place
 
 _PLANNED = ("save", "async_save", "load")

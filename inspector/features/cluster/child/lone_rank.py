@@ -39,9 +39,9 @@ from typing import Any
 from ctrace.inspector.capture.calls.answering import place_of_failure
 from ctrace.inspector.capture.core.callers import callers, folder_of_torch, without_our_frames
 from ctrace.inspector.capture.core.exception_text import kind_and_message, message
+from ctrace.inspector.capture.core.hook import Hook, When
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.cluster_facts import GroupMade, MeshMade, RankBegan, StageMade, UnevenShard
 from ctrace.inspector.facts.outcome import Failure, FailurePhase
@@ -87,7 +87,7 @@ class GpuMeshes:
         self._is_shared = False
 
     @contextmanager
-    def source(self, recorder: Recorder, when: When) -> Iterator[None]:
+    def hook(self, recorder: Recorder, when: When) -> Iterator[None]:
         """Install the hooks."""
         with ExitStack() as patches:
 
@@ -135,11 +135,11 @@ class GpuMeshes:
         return is_supported
 
 
-def lone_rank(options: Options, calls: CalledCollectives) -> Source:
-    """Make the source that lets the program believe in its peers."""
+def lone_rank(options: Options, calls: CalledCollectives) -> Hook:
+    """Make the hook that lets the program believe in its peers."""
 
     @contextmanager
-    def source(recorder: Recorder, when: When) -> Iterator[None]:
+    def hook(recorder: Recorder, when: When) -> Iterator[None]:
         rank, world = options.rank or 0, options.world or 1
         recorder.add(RankBegan(rank, world, parse_mesh(options.mesh) if options.mesh else ()))
         with ExitStack() as patches:
@@ -162,7 +162,7 @@ def lone_rank(options: Options, calls: CalledCollectives) -> Source:
             when("torch.multiprocessing", lambda package: _spawn_one(package, rank, patches))
             yield
 
-    return source
+    return hook
 
 
 def _refuse_none(module: Any, recorder: Recorder) -> None:
@@ -447,11 +447,11 @@ def _agreeing(original: Callable[..., Any]) -> Callable[..., Any]:
 _FSDP = "torch.distributed.fsdp._fully_shard._fsdp_param"
 
 
-def met_shards(options: Options, meshes: GpuMeshes) -> Source:
-    """Make the source that records what decides which ranks differ, while the program sets up."""
+def met_shards(options: Options, meshes: GpuMeshes) -> Hook:
+    """Make the hook that records what decides which ranks differ, while the program sets up."""
 
     @contextmanager
-    def source(recorder: Recorder, when: When) -> Iterator[None]:
+    def hook(recorder: Recorder, when: When) -> Iterator[None]:
         with ExitStack() as patches:
             # A program whose mesh leaves ranks out says so with --mesh, which names the mesh of the job.
             shards = _Shards(recorder, patches, None if options.mesh else options.world, meshes)
@@ -460,7 +460,7 @@ def met_shards(options: Options, meshes: GpuMeshes) -> Source:
             when("torch.distributed.tensor.placement_types", shards.watch_placements)
             yield
 
-    return source
+    return hook
 
 
 class _Shards:

@@ -11,8 +11,8 @@ from ctrace.inspector.capture.calls.call_parts import WholeModel, roots
 from ctrace.inspector.capture.calls.calling import stop_in
 from ctrace.inspector.capture.calls.model_files import WithoutValues
 from ctrace.inspector.capture.calls.ways import Call
+from ctrace.inspector.capture.core.hook import Hook
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import Source
 from ctrace.inspector.facts.fake_facts import ModelLoaded
 from ctrace.inspector.features.fake.child.asked_values import AskedValues
 from ctrace.inspector.features.fake.child.model_folder import cut_layers, fake_checkpoints, module_of, notes_of
@@ -31,7 +31,7 @@ from ctrace.inspector.runs.options import parse_assumption
 
 module_of_folder = module_of
 """Makes a model from a local folder of transformers."""
-SOURCES: tuple[Source, ...] = (symbolic_graphs, fake_checkpoints)
+HOOKS: tuple[Hook, ...] = (symbolic_graphs, fake_checkpoints)
 """The hooks that follow graphs and checkpoints without values."""
 
 

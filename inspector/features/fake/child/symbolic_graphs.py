@@ -13,9 +13,9 @@ from types import ModuleType
 from typing import Any
 
 from ctrace.inspector.capture.calls.calling import CallStoppedError
+from ctrace.inspector.capture.core.hook import When
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.dynamo.eager_backend import RUNNER
 from ctrace.inspector.features.fake.child.asked_values import AskedValues, AskingPlace
 from ctrace.inspector.features.fake.child.storageless_mode import KnownValues

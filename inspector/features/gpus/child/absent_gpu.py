@@ -27,9 +27,9 @@ from functools import wraps
 from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.core.hook import Hook, When
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.features.gpus.child.cuda_autocast import cast_as_cuda
 from ctrace.inspector.features.gpus.child.eager_on_cpu import is_gpu, on_cpu, record_gpu
 from ctrace.inspector.features.gpus.child.gpu_hooks import named_accelerator
@@ -40,8 +40,8 @@ _NCCL = (2, 27, 5)
 """A version of NCCL that torch's builds for CUDA bring."""
 
 
-def where_absent(source: Source) -> Source:
-    """Let a source act only if this machine has no GPU."""
+def where_absent(hook: Hook) -> Hook:
+    """Let a hook act only if this machine has no GPU."""
 
     @contextmanager
     def guarded(recorder: Recorder, when: When) -> Iterator[None]:
@@ -52,7 +52,7 @@ def where_absent(source: Source) -> Source:
 
             when(name, act)
 
-        with source(recorder, later):
+        with hook(recorder, later):
             yield
 
     return guarded
@@ -62,19 +62,19 @@ def _is_there(cuda: Any) -> bool:
     return bool(cuda is not None and cuda._is_compiled() and cuda.device_count())
 
 
-def absent_gpu(*, is_named: bool) -> Source:
-    """Make the source of what a program needs that takes a GPU, if this machine has none.
+def absent_gpu(*, is_named: bool) -> Hook:
+    """Make the hook of what a program needs that takes a GPU, if this machine has none.
 
     `is_named`: the command line names the GPU; otherwise the first line that takes one is recorded, and shown.
     """
 
     @contextmanager
-    def source(recorder: Recorder, when: When) -> Iterator[None]:
+    def hook(recorder: Recorder, when: When) -> Iterator[None]:
         taken = _Taken(None if is_named else DeviceQuestions.of(recorder))
         with _installed(recorder, when, taken):
             yield
 
-    return source
+    return hook
 
 
 class _Taken:

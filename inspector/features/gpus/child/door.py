@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from ctrace.inspector.capture.core.forks import Cores
+from ctrace.inspector.capture.core.hook import Hook, When
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.facts.cluster_facts import RANKS_PER_NODE
 from ctrace.inspector.facts.target_facts import UNNAMED_GPU
 from ctrace.inspector.features.gpus.child.absent_gpu import absent_gpu, where_absent
@@ -25,7 +25,7 @@ from ctrace.inspector.features.gpus.child.virtual_gpu import VirtualGpu
 from ctrace.inspector.knowledge.gpus.gpu_table import TargetGpu, gpu_named
 
 
-def sources(gpu: TargetGpu | None, world: int | None, *, is_program: bool) -> Iterator[Source]:
+def hooks(gpu: TargetGpu | None, world: int | None, *, is_program: bool) -> Iterator[Hook]:
     """Return the hooks with which a program finds the GPU; None: it is a rank of a job, whose GPU nobody named."""
     if gpu is None and os.environ.get("CUDA_VISIBLE_DEVICES") == "":
         return  # the user hides all GPUs, as for a job on the CPU
@@ -33,8 +33,8 @@ def sources(gpu: TargetGpu | None, world: int | None, *, is_program: bool) -> It
     if world is not None:
         count = min(RANKS_PER_NODE, world)
     answers = facts(gpu or gpu_named(UNNAMED_GPU), count, is_present=is_program)
-    for source in (answers, absent_gpu(is_named=gpu is not None), questions, traced_as_there):
-        yield source if gpu is not None else where_absent(source)
+    for hook in (answers, absent_gpu(is_named=gpu is not None), questions, traced_as_there):
+        yield hook if gpu is not None else where_absent(hook)
     if gpu is not None:
         yield interpreter
 

@@ -22,9 +22,9 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from ctrace.inspector.capture.core.callers import GRAPH_FILE
+from ctrace.inspector.capture.core.hook import When
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.facts.target_facts import NOT_REAL, PUT_ON_CPU
 from ctrace.inspector.features.gpus.child.torch_cuda_answers import DeviceQuestions, as_the_target
 

@@ -32,9 +32,9 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.core.hook import When
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder, compile_context
-from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.features.gpus.child.eager_on_cpu import CPU, Literal
 
 _SAVED = "OUTPUT_LOGSUMEXP"

@@ -15,8 +15,8 @@ from typing import Any
 
 from ctrace.inspector.capture.core.callers import OURS, folder_of_torch, folder_of_triton
 from ctrace.inspector.capture.core.environment import library_prefixes
+from ctrace.inspector.capture.core.hook import Hook, When
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.target_facts import DeviceQuestion
 from ctrace.inspector.features.gpus.child.virtual_gpu import properties_of
@@ -109,14 +109,14 @@ _AUTOCAST_ASKS = ("is_bf16_supported",)
 """What autocast asks in the program's name; older GPUs emulate bfloat16 (amp/autocast_mode.py, 2.11 to 2.13)."""
 
 
-def facts(gpu: TargetGpu, count: int = 1, *, is_present: bool = False) -> Source:
-    """Make the source that answers the program's calls of torch.cuda.
+def facts(gpu: TargetGpu, count: int = 1, *, is_present: bool = False) -> Hook:
+    """Make the hook that answers the program's calls of torch.cuda.
 
     `count` is the number of GPUs that a process sees; `is_present`: the program finds them when it asks.
     """
 
     @contextmanager
-    def source(recorder: Recorder, when: When) -> Iterator[None]:
+    def hook(recorder: Recorder, when: When) -> Iterator[None]:
         with ExitStack() as patches:
 
             def install(cuda: ModuleType) -> None:
@@ -133,7 +133,7 @@ def facts(gpu: TargetGpu, count: int = 1, *, is_present: bool = False) -> Source
                 patches.close()
                 DeviceAnswers.current = None
 
-    return source
+    return hook
 
 
 class DeviceAnswers:

@@ -13,9 +13,9 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.core.hook import When
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.features.gpus.child.eager_on_cpu import CPU, Literal, is_cpu, is_gpu, on_cpu, the_gpu
 from ctrace.inspector.features.gpus.child.torch_cuda_answers import (
     NO_ANSWER,

@@ -12,9 +12,9 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.core.hook import When
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.kernels.interpreted import SECONDS, TooSlowError, run_interpreted
 
 _not_run: dict[str, str] = {}

@@ -21,9 +21,9 @@ from ctrace.inspector.capture.calls.compiler_names import check_mode, enables_cu
 from ctrace.inspector.capture.calls.program_run import ending_of, run_program, wants_gpu
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.capture.core.child_doors import child_door, has_child_door
+from ctrace.inspector.capture.core.hook import When
 from ctrace.inspector.capture.core.imports import Preloaded, watch_imports
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.capture.isolation.profiled_memory import ProfiledPeak, profiled_peak
 from ctrace.inspector.errors import TargetError
@@ -95,11 +95,11 @@ def as_rank(options: Options, when: When, *, is_program: bool) -> Iterator[RankR
     recorder = RankRecorder(TraceLog(None))
     with ExitStack() as active:
         if options.world is not None:
-            sources = [*child_door("cluster").sources(options)]
+            hooks = [*child_door("cluster").hooks(options)]
             if has_child_door("gpus"):  # a program takes its GPU, which need not be there
-                sources += child_door("gpus").sources(None, options.world, is_program=is_program)
-            for source in sources:
-                active.enter_context(source(recorder, when))
+                hooks += child_door("gpus").hooks(None, options.world, is_program=is_program)
+            for hook in hooks:
+                active.enter_context(hook(recorder, when))
         try:
             yield recorder
         finally:

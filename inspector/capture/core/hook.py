@@ -1,6 +1,6 @@
-"""The interface of a source, a hook of a capture.
+"""The interface of a hook of a capture.
 
-A source is a context manager that takes the `Recorder` and a function `when(module, action)`, which runs `action`
+A hook is a context manager that takes the `Recorder` and a function `when(module, action)`, which runs `action`
 once the program has imported `module`. On exit, it restores whatever it patched.
 """
 
@@ -19,7 +19,7 @@ class When(Protocol):
         """Run `action` once `name` is imported."""
 
 
-class Source(Protocol):
+class Hook(Protocol):
     """A hook on one stage of torch.compile."""
 
     def __call__(self, recorder: Recorder, when: When, /) -> AbstractContextManager[None]:
