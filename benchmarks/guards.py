@@ -15,7 +15,7 @@ from _measure import SAMPLES
 
 from ctrace.inspector.facts.guard_facts import GuardCost
 from ctrace.inspector.findings.guard_tree import latency_of
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 from ctrace.inspector.log.reader import read
 from ctrace.inspector.runs.load import load_log
 
@@ -64,7 +64,7 @@ def _sum(cost: GuardCost) -> float:
 
 def _nearest(model: str, folder: Path) -> bool:
     log, run = _captured(folder, "explain", str(SAMPLES / model), *VARIED.get(model, ()))
-    raw = Raw()
+    raw = CollectedLog()
     for entry in read(log):
         raw.add(entry)
     seconds = [failed.seconds for failed in raw.unmet.values() if failed.seconds is not None]

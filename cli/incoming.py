@@ -108,12 +108,12 @@ def followed(log: Path) -> "Session":
         RunError: the log cannot be read.
     """
     from ctrace.inspector.facts.outcome import Target
+    from ctrace.inspector.log.collected_log import CollectedLog
     from ctrace.inspector.log.files import unreadable
-    from ctrace.inspector.log.raw import Raw
     from ctrace.inspector.log.reader import follow
     from ctrace.inspector.session.build import assemble
 
-    raw, interrupts = Raw(), list[int]()
+    raw, interrupts = CollectedLog(), list[int]()
     say(f"ctrace: following {log}; Ctrl-C ends it and shows the report")
     before = signal.signal(signal.SIGINT, lambda number, _frame: interrupts.append(number))
     try:

@@ -41,7 +41,7 @@ class Lane(Struct, frozen=True):
 
 
 class MarkColumns(Struct, frozen=True):
-    """The begin and end marks of compile steps in columns; `log/raw.py` writes and reads them."""
+    """The begin and end marks of compile steps in columns; `log/collected_log.py` writes and reads them."""
 
     texts: tuple[str | None, ...] = ()
     """Threads, names and compilations, which the rows number."""

@@ -20,7 +20,7 @@ from ctrace.inspector.facts.autotuning import (
     TunedKernel,
     TunedOperation,
 )
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 
 _DOES_NOT_FIT = re.compile(r"(?i)OutOfResources|out of resource|OutOfMemory|out of memory|too many resources")
 """How Triton and CUDA say that a kernel needs more than the GPU has (Triton 3.6 and 3.7, runtime/errors.py)."""
@@ -32,7 +32,7 @@ class _Seen(Struct):
     taken: ChoiceTaken | None = None
 
 
-def tuned_of(raw: Raw) -> tuple[TunedOperation, ...]:
+def tuned_of(raw: CollectedLog) -> tuple[TunedOperation, ...]:
     """Return each operation that torch had choices for, in the order of lowering.
 
     A run that builds nothing switches max_autotune off, so it does not show what torch would not try.
@@ -58,7 +58,7 @@ def tuned_of(raw: Raw) -> tuple[TunedOperation, ...]:
     return tuple(_reported(event.tuned for event in raw.autotuning if isinstance(event, SweepReported)))
 
 
-def tuned_kernels_of(raw: Raw) -> tuple[TunedKernel, ...]:
+def tuned_kernels_of(raw: CollectedLog) -> tuple[TunedKernel, ...]:
     """Return each kernel of which torch chose one of several configurations."""
     return tuple(_tuned_kernel(event) for event in raw.autotuning if isinstance(event, KernelTuned))
 

@@ -28,8 +28,8 @@ from ctrace.inspector.facts.compile_time import (
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.run_events import SpanMarked
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.log.collected_log import CollectedLog, marks_of
 from ctrace.inspector.log.decode_compile_time import parts_of
-from ctrace.inspector.log.raw import Raw, marks_of
 
 METRICS = (
     "compile_id", "frame_key", "co_name", "co_filename", "co_firstlineno", "cache_size", "accumulated_cache_size",
@@ -237,7 +237,7 @@ class _Thread(Struct):
         self.beside.append(span)
 
 
-def compile_time_of(raw: Raw) -> CompileTime:
+def compile_time_of(raw: CollectedLog) -> CompileTime:
     """Return the steps and look-ups of a log."""
     return CompileTime(
         marks=raw.marks.columns(),
@@ -248,7 +248,7 @@ def compile_time_of(raw: Raw) -> CompileTime:
     )
 
 
-def _counted(raw: Raw) -> dict[str, int] | None:
+def _counted(raw: CollectedLog) -> dict[str, int] | None:
     """Return torch's counters; torch counts one more bypass if it cannot store a missed entry."""
     counts = None
     if raw.counted is not None:
@@ -258,7 +258,7 @@ def _counted(raw: Raw) -> dict[str, int] | None:
     return {**counts, _UNSTORED: sum(each.is_bypass for each in raw.stored)}
 
 
-def _use(raw: Raw) -> TorchCachesUsed:
+def _use(raw: CollectedLog) -> TorchCachesUsed:
     """Return how a log without a cache record used the caches: ctrace's own captures switch them off."""
     if raw.environment.get("ctrace"):
         return TorchCachesUsed("off")
@@ -324,7 +324,7 @@ def _beside(thread: str, found: _Thread) -> Iterator[Lane]:
         yield Lane(f"{thread} worker {number}", tuple(lane), is_parallel=True)
 
 
-def _lookups(raw: Raw) -> Iterator[CacheLookup]:
+def _lookups(raw: CollectedLog) -> Iterator[CacheLookup]:
     stored = {(each.cache, each.key): each for each in raw.stored}
     loaded: Counter[str | None] = Counter()
     for lookup, spans in raw.lookups:
@@ -340,7 +340,7 @@ def _lookups(raw: Raw) -> Iterator[CacheLookup]:
     yield from _precompiled(raw)
 
 
-def _precompiled(raw: Raw) -> Iterator[CacheLookup]:
+def _precompiled(raw: CollectedLog) -> Iterator[CacheLookup]:
     """Return the hits and misses of precompiled packages: torch counts them, and writes no entry (2.11 to 2.13)."""
     counts: Mapping[str, int] = {}
     if raw.counted is not None:

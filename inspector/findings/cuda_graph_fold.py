@@ -21,7 +21,7 @@ from ctrace.inspector.facts.cuda_graphs import (
 )
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.grouping import grouped
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 from ctrace.inspector.source.stacks import user_lines
 
 _STACK = re.compile(r"[.:]?\s*Found from\s*:?.*", re.DOTALL)
@@ -66,7 +66,7 @@ class _Seen(Struct):
         return (*checked, *self.partitioned.offenders)
 
 
-def cuda_graphs_of(raw: Raw) -> tuple[CudaGraph, ...]:
+def cuda_graphs_of(raw: CollectedLog) -> tuple[CudaGraph, ...]:
     """Return the CUDA graph of each graph part that was compiled with CUDA graphs enabled, in compilation order."""
     parts: dict[tuple[str, Stage], _Seen] = {}
     for event in raw.cuda_graphs:

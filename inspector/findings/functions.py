@@ -14,7 +14,7 @@ from ctrace.inspector.facts import run_events as ev
 from ctrace.inspector.facts.bytecode_facts import GraphMade
 from ctrace.inspector.facts.findings import Frame, Owner
 from ctrace.inspector.facts.stored import text_of
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.source.stacks import resumed
 
@@ -39,7 +39,7 @@ class FunctionPlace(Struct, frozen=True):
         return self.resumes_at or self.line
 
 
-def place_of(raw: Raw, compile_id: str) -> FunctionPlace:
+def place_of(raw: CollectedLog, compile_id: str) -> FunctionPlace:
     """Find a compilation's function; for Dynamo's own wrapper, find the module inside it and the user's line that calls
     it.
 
@@ -62,7 +62,7 @@ def place_of(raw: Raw, compile_id: str) -> FunctionPlace:
     return place
 
 
-def _guarded(raw: Raw, compile_id: str) -> str:
+def _guarded(raw: CollectedLog, compile_id: str) -> str:
     """Return the class of the module that the wrapper calls, as torch guards it; empty if it is not in the log."""
     known = raw.wrapped.get(compile_id)
     if known is None:
@@ -74,7 +74,7 @@ def _guarded(raw: Raw, compile_id: str) -> str:
     return known
 
 
-def _code(raw: Raw, compile_id: str) -> FunctionPlace:
+def _code(raw: CollectedLog, compile_id: str) -> FunctionPlace:
     """Take the first that exists: the bytecode hook, Dynamo's start entry, another compilation of the code, metrics."""
     if seen := raw.bytecode.get(compile_id):
         function, at = resumed(seen.name)
@@ -98,7 +98,7 @@ Key = tuple[str, str, int]
 class Codes:
     """The functions of a run, by their first line."""
 
-    def __init__(self, raw: Raw) -> None:
+    def __init__(self, raw: CollectedLog) -> None:
         met = [(raw.files.get(last.file, "?"), last.name, last.line) for last in _started(raw)]
         met += [(left.file, left.name, left.line) for left in raw.left]
         known = [(each.file, _plain(each.name), each.line) for counted in raw.ops for each in counted.functions]
@@ -129,7 +129,7 @@ class Codes:
         return self._met.isdisjoint(set(callers) - {function})
 
 
-def _started(raw: Raw) -> Iterable[ev.StackFrame]:
+def _started(raw: CollectedLog) -> Iterable[ev.StackFrame]:
     return (start.stack[-1] for start in raw.starts.values() if start.stack)
 
 

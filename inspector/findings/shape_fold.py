@@ -26,7 +26,7 @@ from ctrace.inspector.facts.shape_facts import (
 )
 from ctrace.inspector.findings.functions import place_of
 from ctrace.inspector.findings.shape_symbols import FixedSize, Symbols
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 from ctrace.inspector.source.constructs import construct_at
 from ctrace.inspector.source.owners import user_frame_or_last
 from ctrace.inspector.source.source_names import user_name
@@ -40,12 +40,12 @@ _NO_BOUND = 2**63 - 2
 """An upper bound of sys.maxsize - 1 or more means that there is none."""
 
 
-def shapes_of(raw: Raw) -> tuple[Shaped, ...]:
+def shapes_of(raw: CollectedLog) -> tuple[Shaped, ...]:
     """Describe the sizes of every compilation that recorded them, in the order of compilation."""
     return tuple(_shaped(raw, each) for each in raw.seen if each in raw.shapes or each in raw.symbols)
 
 
-def _shaped(raw: Raw, compile_id: str) -> Shaped:
+def _shaped(raw: CollectedLog, compile_id: str) -> Shaped:
     place, symbols = place_of(raw, compile_id), Symbols(raw, compile_id)
     seen, measured = raw.shapes.get(compile_id), raw.metrics.get(compile_id)
     fail_type = None
@@ -242,7 +242,7 @@ def _known_to_torch(symbols: Symbols) -> tuple[ShapedTensor, ...]:
     return tuple(tensors)
 
 
-def _unbacked(raw: Raw, compile_id: str, seen: ShapesSeen | None, symbols: Symbols) -> tuple[Unbacked, ...]:
+def _unbacked(raw: CollectedLog, compile_id: str, seen: ShapesSeen | None, symbols: Symbols) -> tuple[Unbacked, ...]:
     """List data-dependent sizes, without those of inputs that the user marked as unbacked."""
     ranges: dict[str, Symbol] = {}
     inputs: set[str] = set()
@@ -271,7 +271,7 @@ _UNKNOWN = re.compile(
 _TRACEBACK = re.compile(r"User (?:Stack \(most recent call last\)|code traceback):\n(?P<frames>(?: .*\n?)+)")
 
 
-def data_conditions(raw: Raw, compile_id: str) -> tuple[SizeCondition, ...]:
+def data_conditions(raw: CollectedLog, compile_id: str) -> tuple[SizeCondition, ...]:
     """Find the conditions in torch's messages about a failed compilation and about breaks."""
     measured = raw.metrics.get(compile_id)
     texts = []
@@ -282,7 +282,7 @@ def data_conditions(raw: Raw, compile_id: str) -> tuple[SizeCondition, ...]:
     return tuple(dict.fromkeys(each for each in found if each is not None))
 
 
-def _data_condition(raw: Raw, text: str) -> SizeCondition | None:
+def _data_condition(raw: CollectedLog, text: str) -> SizeCondition | None:
     unknown, traceback = _UNKNOWN.search(text), _TRACEBACK.search(text)
     if unknown is None:
         return None
@@ -300,7 +300,7 @@ def _data_condition(raw: Raw, text: str) -> SizeCondition | None:
     return SizeCondition(condition or unknown["text"], why, ConditionKind.CONDITION, frame.file, frame.line, condition)
 
 
-def _condition_in(raw: Raw, frame: Frame) -> str:
+def _condition_in(raw: CollectedLog, frame: Frame) -> str:
     """Return the user's whole condition from the code; empty if the line has none."""
     text, line = text_around(raw.listings, frame)
     found = construct_at(text, line, frame.span, branches=True)

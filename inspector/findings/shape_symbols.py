@@ -21,7 +21,7 @@ from ctrace.inspector.facts.shape_facts import (
     SymbolMade,
     UnbackedMade,
 )
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 from ctrace.inspector.source.owners import user_frame_or_last
 from ctrace.inspector.source.source_names import user_name
 from ctrace.inspector.source.stacks import resumed
@@ -108,7 +108,7 @@ class FixedSize(Struct, frozen=True):
 class Symbols:
     """Torch's events about the symbols of one compilation."""
 
-    def __init__(self, raw: Raw, compile_id: str) -> None:
+    def __init__(self, raw: CollectedLog, compile_id: str) -> None:
         self._raw = raw
         self._events: list[SymbolEvent] = raw.symbols.get(compile_id, [])
         self._seen: ShapesSeen | None = raw.shapes.get(compile_id)

@@ -8,7 +8,7 @@ from ctrace.inspector.facts.accuracy_facts import Accuracy, Culprit
 from ctrace.inspector.facts.findings import Danger
 from ctrace.inspector.findings.culprits import culprit_of, culprit_sentence, remedied
 from ctrace.inspector.knowledge.advice import entries
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 from ctrace.inspector.source.source_names import user_name
 
 UNEXPLAINED = "unexplained"
@@ -16,7 +16,7 @@ UNEXPLAINED = "unexplained"
 _HOOK = re.compile(r"^(.*)\._(?:global_)?(\w+?)_hooks\[\d+\]$")
 
 
-def dangers_of(raw: Raw) -> tuple[Danger, ...]:
+def dangers_of(raw: CollectedLog) -> tuple[Danger, ...]:
     """Merge the calls that showed the same danger."""
     found: dict[tuple[str, str], Danger] = {}
     for danger in map(_named, raw.dangers):

@@ -25,7 +25,7 @@ from ctrace.inspector.runs.virtual_world import rank_environment
 
 if TYPE_CHECKING:
     from ctrace.inspector.facts.run_events import Event
-    from ctrace.inspector.log.raw import Raw
+    from ctrace.inspector.log.collected_log import CollectedLog
 
 _GRACE_SECONDS = 5.0
 """How long a program may run after a Ctrl-C in its terminal."""
@@ -47,7 +47,7 @@ Output = int | IO[bytes] | None
 class CaptureOutcome(Struct, frozen=True):
     """The result of a capture."""
 
-    raw: "Raw"
+    raw: "CollectedLog"
     seconds: float
     failure: Failure | None
     is_saved: bool = True
@@ -124,7 +124,7 @@ def launch(
     elif child.preloads and not why_new_process(request):
         starts = [partial(started, "fork_server", "alone"), new_process]
 
-    def run_first_that_starts() -> "tuple[Raw, bool]":
+    def run_first_that_starts() -> "tuple[CollectedLog, bool]":
         for start in starts:
             with Channel(request, run) as channel, start(channel) as has_started:
                 raw = None
@@ -151,15 +151,15 @@ def _followed(
     watch: "_Watch",
     observe: "Callable[[Event | None], None]",
     meanwhile: Callable[[], None],
-) -> "Raw":
+) -> "CollectedLog":
     """Read the log while the child writes it, to its end."""
     with watch.catching_interrupts():
         channel.started()
         meanwhile()
-        from ctrace.inspector.log.raw import Raw
+        from ctrace.inspector.log.collected_log import CollectedLog
         from ctrace.inspector.log.reader import follow_bytes
 
-        raw = Raw()
+        raw = CollectedLog()
         for item in follow_bytes(channel.read, watch.has_ended):
             observe(raw.add(item))
         return raw
@@ -241,7 +241,9 @@ def is_in_foreground() -> bool:
         os.close(terminal)
 
 
-def _failure(status: int, watch: _Watch, raw: "Raw", timeout: float | None, request: CaptureRequest) -> Failure | None:
+def _failure(
+    status: int, watch: _Watch, raw: "CollectedLog", timeout: float | None, request: CaptureRequest
+) -> Failure | None:
     is_model = request.kind == "model"
     if watch.timed_out:
         return Failure(
@@ -277,7 +279,7 @@ def _failure(status: int, watch: _Watch, raw: "Raw", timeout: float | None, requ
     return None
 
 
-def _killed(number: int, raw: "Raw", request: CaptureRequest) -> Failure:
+def _killed(number: int, raw: "CollectedLog", request: CaptureRequest) -> Failure:
     """Describe the signal that ended the program, with the line if the program sent it."""
     if raw.exited is None:
         todo = ""
@@ -288,7 +290,7 @@ def _killed(number: int, raw: "Raw", request: CaptureRequest) -> Failure:
     return Failure(FailurePhase.CRASH, _signal_name(number), message, *_place(raw))
 
 
-def _place(raw: "Raw") -> tuple[str | None, int | None]:
+def _place(raw: "CollectedLog") -> tuple[str | None, int | None]:
     if raw.exited is None:
         return (None, None)
     return (raw.exited.file, raw.exited.line)

@@ -48,7 +48,7 @@ from ctrace.inspector.findings.shape_symbols import Symbols
 from ctrace.inspector.findings.silent_dangers import blamed, dangers_of
 from ctrace.inspector.knowledge.counting import named
 from ctrace.inspector.knowledge.releases import is_untried
-from ctrace.inspector.log.raw import MOST_PROBLEMS, Raw
+from ctrace.inspector.log.collected_log import MOST_PROBLEMS, CollectedLog
 from ctrace.inspector.log.reader import Broken, LogEntry
 from ctrace.inspector.session.crosschecks import disagreements, missing
 from ctrace.inspector.session.log_end import cut_off, exited
@@ -74,14 +74,14 @@ def build(
     Raises:
         RunError: a newer ctrace wrote the log.
     """
-    raw = Raw()
+    raw = CollectedLog()
     for entry in entries:
         raw.add(entry)
     return assemble(raw, target or Target(), failure, seconds, unfinished)
 
 
 def assemble(
-    raw: Raw, target: Target, failure: Failure | None, seconds: float | None, unfinished: str | None = None
+    raw: CollectedLog, target: Target, failure: Failure | None, seconds: float | None, unfinished: str | None = None
 ) -> Session:
     """Build a Session from the collected events."""
     # What the program itself reported says most; a failure in a fork that generates code only matters without one.
@@ -161,7 +161,7 @@ def assemble(
     )
 
 
-def _cluster(raw: Raw) -> ClusterFacts | None:
+def _cluster(raw: CollectedLog) -> ClusterFacts | None:
     if raw.rank is None:
         return None
     cut = raw.communicated_cut
@@ -178,7 +178,7 @@ def _cluster(raw: Raw) -> ClusterFacts | None:
     )
 
 
-def _recompiles(raw: Raw) -> tuple[Recompile, ...]:
+def _recompiles(raw: CollectedLog) -> tuple[Recompile, ...]:
     """List the recompilations; what explains them is imported only for a code object with several compilations."""
     if len({each.partition("/")[0] for each in raw.seen}) == len(raw.seen):
         return ()
@@ -187,7 +187,7 @@ def _recompiles(raw: Raw) -> tuple[Recompile, ...]:
     return recompiles_of(raw)
 
 
-def _environment(raw: Raw) -> Environment:
+def _environment(raw: CollectedLog) -> Environment:
     backends = [made.backend for all_made in raw.graphs.values() for made in all_made if isinstance(made, GraphMade)]
     return Environment(
         **raw.environment,
@@ -198,7 +198,7 @@ def _environment(raw: Raw) -> Environment:
     )
 
 
-def _scenarios(raw: Raw) -> tuple[Scenario, ...]:
+def _scenarios(raw: CollectedLog) -> tuple[Scenario, ...]:
     """List the scenarios: finished ones, then one that the end of the run cut off, then those that did not run."""
     done: dict[str, Scenario] = {}
     for each in raw.scenarios:
@@ -212,7 +212,7 @@ def _scenarios(raw: Raw) -> tuple[Scenario, ...]:
     return (*done.values(), *(each for name, each in raw.planned.items() if name not in done))
 
 
-def _graphs(raw: Raw) -> tuple[Graph, ...]:
+def _graphs(raw: CollectedLog) -> tuple[Graph, ...]:
     graphs = []
     for compile_id, made in raw.graphs.items():
         measured = raw.metrics.get(compile_id)
@@ -229,7 +229,7 @@ def _graphs(raw: Raw) -> tuple[Graph, ...]:
     return tuple(graphs)
 
 
-def _unrolled(raw: Raw, graphs: Iterable[Graph]) -> tuple[Unrolled, ...]:
+def _unrolled(raw: CollectedLog, graphs: Iterable[Graph]) -> tuple[Unrolled, ...]:
     """List the loops outside of torch that were unrolled, each once: a recompilation unrolls the same loops again."""
     largest: dict[tuple[str, int], Unrolled] = {}
     for graph in graphs:
@@ -240,11 +240,11 @@ def _unrolled(raw: Raw, graphs: Iterable[Graph]) -> tuple[Unrolled, ...]:
     return tuple(sorted(largest.values(), key=lambda each: -each.ops))
 
 
-def _compilations(raw: Raw) -> tuple[Compilation, ...]:
+def _compilations(raw: CollectedLog) -> tuple[Compilation, ...]:
     return tuple(_compilation(raw, compile_id) for compile_id in raw.seen)
 
 
-def _compilation(raw: Raw, compile_id: str) -> Compilation:
+def _compilation(raw: CollectedLog, compile_id: str) -> Compilation:
     place = place_of(raw, compile_id)
     found = Compilation(compile_id, place.function, place.file, place.line, place.resumes_at)
     if (measured := raw.metrics.get(compile_id)) is not None:
@@ -264,7 +264,7 @@ def _compilation(raw: Raw, compile_id: str) -> Compilation:
 _LOADING = "AOTAutogradCache.inductor_load"
 
 
-def _torch_code(raw: Raw) -> Iterable[TorchCode]:
+def _torch_code(raw: CollectedLog) -> Iterable[TorchCode]:
     """Yield the modules of a log that only torch wrote; the open phases show which are of a backward.
 
     AOTAutograd's cache loads a forward and then its backward in one phase (aot_autograd_result.py, torch 2.13).
@@ -286,7 +286,7 @@ def _torch_code(raw: Raw) -> Iterable[TorchCode]:
         yield TorchCode(seen.id, stage, seen.text, stacks)
 
 
-def _metrics(raw: Raw) -> Iterable[Metrics]:
+def _metrics(raw: CollectedLog) -> Iterable[Metrics]:
     for measured in (*raw.metrics.values(), *raw.backward_metrics.values()):
         if isinstance(measured.metrics, Stored):
             yield Metrics(measured.id, measured.backward, record=measured.metrics)
@@ -294,7 +294,7 @@ def _metrics(raw: Raw) -> Iterable[Metrics]:
             yield Metrics(measured.id, measured.backward, measured.metrics or {})
 
 
-def _guards(raw: Raw) -> dict[str, GuardText]:
+def _guards(raw: CollectedLog) -> dict[str, GuardText]:
     found = {}
     for compile_id, printed in raw.guards.items():
         guards = GuardText(body=printed.text, cost=raw.guard_costs.get(compile_id))
@@ -305,7 +305,7 @@ def _guards(raw: Raw) -> dict[str, GuardText]:
     return found
 
 
-def _printed(raw: Raw) -> dict[str, Graphs]:
+def _printed(raw: CollectedLog) -> dict[str, Graphs]:
     found = {}
     for compile_id, printed in raw.printed.items():
         made = Symbols(raw, compile_id).made()
@@ -324,7 +324,7 @@ def _printed(raw: Raw) -> dict[str, Graphs]:
     return found
 
 
-def _limit(raw: Raw) -> Limit:
+def _limit(raw: CollectedLog) -> Limit:
     limit = _DEFAULT_LIMIT
     if raw.counted:
         limit = raw.counted.recompile_limit or _DEFAULT_LIMIT
@@ -352,7 +352,7 @@ def _limit(raw: Raw) -> Limit:
     return Limit(hit, tuple(functions))
 
 
-def _time(raw: Raw, seconds: float | None) -> PhaseTimes:
+def _time(raw: CollectedLog, seconds: float | None) -> PhaseTimes:
     """Sum up torch's times; each phase counts without the phases that it contains.
 
     Torch compiles a backward when it runs, or while it compiles the forward, whose time then includes it (AOTAutograd,
@@ -370,7 +370,7 @@ def _time(raw: Raw, seconds: float | None) -> PhaseTimes:
     return PhaseTimes(seconds, {name: round(max(value, 0.0), 4) for name, value in phases.items()})
 
 
-def _phases(raw: Raw, *, backward_within: bool) -> dict[str, float]:
+def _phases(raw: CollectedLog, *, backward_within: bool) -> dict[str, float]:
     """Sum up phases that do not overlap."""
     frame, backend, inductor = 0.0, 0.0, 0.0
     for measured in raw.metrics.values():
@@ -398,7 +398,7 @@ def _cut_problems(cuts: tuple[CutOff, ...]) -> Iterable[Problem]:
 _MOST_LINES = 5
 
 
-def _changed(raw: Raw) -> Iterable[Problem]:
+def _changed(raw: CollectedLog) -> Iterable[Problem]:
     """Say that a log was changed: its payloads are used, and may not be what torch wrote."""
     lines, number = raw.changed, raw.changed_count
     if not number:
@@ -416,7 +416,7 @@ def _changed(raw: Raw) -> Iterable[Problem]:
     yield Problem(what, lines[0], is_doubt=True)
 
 
-def _problems(raw: Raw, unequal: Iterable[str], cuts: tuple[CutOff, ...]) -> Iterable[Problem]:
+def _problems(raw: CollectedLog, unequal: Iterable[str], cuts: tuple[CutOff, ...]) -> Iterable[Problem]:
     torch = raw.environment.get("torch", "")
     if is_untried(torch):
         yield Problem(f"torch {torch} is newer than the versions that this ctrace knows; the report may be incomplete")

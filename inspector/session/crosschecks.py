@@ -22,7 +22,7 @@ from ctrace.inspector.findings.graphs.checked_passes import miscounted
 from ctrace.inspector.findings.guard_tree import EXPECTED_TENSOR, PARAMETER_HINT, TENSOR
 from ctrace.inspector.findings.kernels.kernel_fold import miscounted_kernels
 from ctrace.inspector.knowledge.counting import count
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 
 _REASON = re.compile(r"\S+/(?P<entry>\d+): (?P<guard>.*)")
 _LOCAL = re.compile(r"L\[\s*['\"](.*?)['\"]\s*\]")
@@ -37,7 +37,7 @@ _SENTENCES = (
 _NO_VALUE = ("getattr failed on source ", "KeyError on ")
 
 
-def unexplained(raw: Raw) -> Iterator[str]:
+def unexplained(raw: CollectedLog) -> Iterator[str]:
     """Yield a sentence for each recompilation for which ctrace did not find the failed guard that torch names."""
     for compile_id, failed in raw.unmet.items():
         reason = _REASON.match(next(iter(raw.reasons.get(compile_id, ())), ""))
@@ -94,7 +94,7 @@ def _code(guard: str) -> str:
 _GB = re.compile(r"/gb/gb(\d+)\.html", re.IGNORECASE)
 
 
-def missing(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
+def missing(raw: CollectedLog, reports: tuple[Report, ...]) -> Iterator[str]:
     """Yield a sentence for each source that counts breaks, graphs or functions that the entries do not show."""
     yield from _breaks_and_counters(raw, reports)
     yield from _breaks_and_resume_functions(raw, reports)
@@ -103,7 +103,7 @@ def missing(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
     yield from _failures_and_frames(raw)
 
 
-def disagreements(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
+def disagreements(raw: CollectedLog, reports: tuple[Report, ...]) -> Iterator[str]:
     """Yield a sentence for each disagreement of two sources, with both numbers; missing entries come first."""
     yield from missing(raw, reports)
     if raw.unmet:
@@ -112,7 +112,7 @@ def disagreements(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
     yield from miscounted_kernels(raw)
 
 
-def _breaks_and_counters(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
+def _breaks_and_counters(raw: CollectedLog, reports: tuple[Report, ...]) -> Iterator[str]:
     """Compare break entries with the counter: torch logs every break that it counts, but does not count all breaks."""
     if raw.counted is None:
         return
@@ -136,7 +136,7 @@ def _by_gb(counts: Mapping[str, int]) -> Counter[str]:
     return by_gb
 
 
-def _breaks_and_resume_functions(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
+def _breaks_and_resume_functions(raw: CollectedLog, reports: tuple[Report, ...]) -> Iterator[str]:
     """Compare break entries with resume functions: each one exists because of a break in the function it resumes."""
     broken = {(frame.file, frame.function) for report in reports for frame in report.parsed.frames}
     # Torch leaves out a caller with the name of what it calls (exc.py:collapse_resume_frames, 2.13), such as an
@@ -159,7 +159,7 @@ def _breaks_and_resume_functions(raw: Raw, reports: tuple[Report, ...]) -> Itera
         yield f"{orphan}, but the trace has no break entry for that function; a break is missing here"
 
 
-def _graphs_and_counters(raw: Raw) -> Iterator[str]:
+def _graphs_and_counters(raw: CollectedLog) -> Iterator[str]:
     """Compare graph entries with the counter `unique_graphs` (_dynamo/output_graph.py, 2.11 and 2.13).
 
     A graph has an entry but no count if its attempt restarted after the backend got the graph, or if the program
@@ -180,7 +180,7 @@ def _graphs_and_counters(raw: Raw) -> Iterator[str]:
         )
 
 
-def _graphs_and_metrics(raw: Raw) -> Iterator[str]:
+def _graphs_and_metrics(raw: CollectedLog) -> Iterator[str]:
     """Compare graph entries with metrics: a compilation whose metrics count ops has a graph, unless it failed."""
     for compile_id, measured in raw.metrics.items():
         if measured.ops and not measured.fail_type and compile_id not in raw.graphs:
@@ -188,7 +188,7 @@ def _graphs_and_metrics(raw: Raw) -> Iterator[str]:
             yield f"compilation {compile_id}: its metrics count {ops} in its graph, the trace has no graph"
 
 
-def _failures_and_frames(raw: Raw) -> Iterator[str]:
+def _failures_and_frames(raw: CollectedLog) -> Iterator[str]:
     """Compare failures with the counter `frames`: a failed frame has metrics, unless Dynamo did not start on it."""
     if raw.counted is None or "total" not in raw.counted.frames:
         return

@@ -15,12 +15,14 @@ from ctrace.inspector.facts.session import (
     Failure,
 )
 from ctrace.inspector.findings.functions import place_of
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 
 _AFTER = "everything after that"
 
 
-def cut_off(raw: Raw, failure: Failure | None, unfinished: str | None, missing: tuple[str, ...]) -> Iterator[CutOff]:
+def cut_off(
+    raw: CollectedLog, failure: Failure | None, unfinished: str | None, missing: tuple[str, ...]
+) -> Iterator[CutOff]:
     """List the evidence, open compilations first.
 
     Args:
@@ -48,7 +50,7 @@ def cut_off(raw: Raw, failure: Failure | None, unfinished: str | None, missing: 
         yield CutOff(CutKind.MISSING, what, "the contents of those records")
 
 
-def exited(raw: Raw, failure: Failure | None, unfinished: str | None) -> str:
+def exited(raw: CollectedLog, failure: Failure | None, unfinished: str | None) -> str:
     """Return how a program ended its own process without a failure; empty if it did not."""
     if raw.ended or failure is not None:
         return ""
@@ -59,7 +61,7 @@ def exited(raw: Raw, failure: Failure | None, unfinished: str | None) -> str:
     return ""
 
 
-def _run(raw: Raw, failure: Failure | None, unfinished: str | None) -> Iterator[CutOff]:
+def _run(raw: CollectedLog, failure: Failure | None, unfinished: str | None) -> Iterator[CutOff]:
     """Check that a log of ctrace has its end mark, unless the program ended its own process or crashed."""
     if raw.ended or raw.exited is not None or failure is not None:
         return
@@ -69,7 +71,7 @@ def _run(raw: Raw, failure: Failure | None, unfinished: str | None) -> Iterator[
         yield CutOff(CutKind.RUN, "the log ends before the run did; the rest is not shown", _AFTER)
 
 
-def _unfinished_compilations(raw: Raw) -> Iterator[CutOff]:
+def _unfinished_compilations(raw: CollectedLog) -> Iterator[CutOff]:
     """Find compilations without metrics."""
     for compile_id in raw.seen:
         if compile_id not in raw.metrics:
@@ -81,7 +83,7 @@ def _unfinished_compilations(raw: Raw) -> Iterator[CutOff]:
             yield CutOff(CutKind.COMPILATION, what, "its graph breaks, graphs, guards and kernels", compile_id)
 
 
-def _spans(raw: Raw) -> Iterator[CutOff]:
+def _spans(raw: CollectedLog) -> Iterator[CutOff]:
     """Find phases that are open at the end of the log, such as a backward, in compilations that are not open."""
     for spans in raw.spans.values():
         for span in spans[:1]:

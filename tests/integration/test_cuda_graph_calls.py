@@ -13,8 +13,8 @@ from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphEvent, CudaGr
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.findings.cuda_graph_fold import cuda_graphs_of
 from ctrace.inspector.findings.cuda_graph_view import outlook, remedy, why_not_recorded
+from ctrace.inspector.log.collected_log import CollectedLog
 from ctrace.inspector.log.dispatch import decode
-from ctrace.inspector.log.raw import Raw
 
 torch = pytest.importorskip("torch")
 
@@ -61,7 +61,7 @@ class Program:
         """Return what the view shows."""
         assert self._recorder is not None
         self._recorder.postponed.refuse("this is a test")
-        raw = Raw(prefixes={})
+        raw = CollectedLog(prefixes={})
         for entry in read(self._log):
             assert isinstance(entry, LogEntry)
             assert entry.kind == "artifact:ctrace_cuda_graph", entry.payload

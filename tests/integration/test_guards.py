@@ -15,7 +15,7 @@ import ctrace
 from ctrace.inspector.capture.capture_hooks import capturing
 from ctrace.inspector.facts.findings import Recompile
 from ctrace.inspector.findings.guard_view import guarded, heads
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 from ctrace.inspector.log.reader import read
 
 pytestmark = pytest.mark.integration
@@ -178,8 +178,8 @@ def _unmet_by_hand(entry: Any, f_locals: dict[str, Any]) -> Counter[str]:
     return found
 
 
-def _raw(log: Path) -> Raw:
-    raw = Raw()
+def _raw(log: Path) -> CollectedLog:
+    raw = CollectedLog()
     for entry in read(log):
         raw.add(entry)
     assert raw.problems == []

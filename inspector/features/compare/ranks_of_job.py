@@ -33,11 +33,11 @@ from ctrace.inspector.features.compare.record_content import SOURCES, RankItem, 
 from ctrace.inspector.findings.compile_time_fold import Timeline, timeline
 from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.counting import first_and_more
+from ctrace.inspector.log.collected_log import Marks
 from ctrace.inspector.log.dispatch import decode
 from ctrace.inspector.log.files import first_record, rotation_note
 from ctrace.inspector.log.folders import LogFile, absolute, joining, logs_in, opened_log, pieces_of_one
 from ctrace.inspector.log.framing import pieces, records
-from ctrace.inspector.log.raw import Marks
 from ctrace.inspector.log.reader import Broken, LogEntry, Reader, whole
 from ctrace.inspector.log.reading_limits import longest_record
 from ctrace.inspector.processes.engines import Engine, results_of

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.findings import Advice, Break, BreakKind, Frame, Owner, UserLine
 from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.advice import AdviceEntry, advice_on_break
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 from ctrace.inspector.source.constructs import Construct, construct_at, is_bare_call
 from ctrace.inspector.source.owners import frame_outside_torch, owner_of, user_frame_or_last
 from ctrace.inspector.source.stacks import frames_in
@@ -143,7 +143,7 @@ class Report(Struct, frozen=True):
     """The index of the report's site in `Session.breaks`."""
 
 
-def reports_of(raw: Raw) -> tuple[Report, ...]:
+def reports_of(raw: CollectedLog) -> tuple[Report, ...]:
     """Parse all reports, and number their sites by first occurrence."""
     sites: dict[_SiteKey, int] = {}
     reports = []
@@ -155,18 +155,18 @@ def reports_of(raw: Raw) -> tuple[Report, ...]:
     return tuple(reports)
 
 
-def breaks_of(raw: Raw, reports: tuple[Report, ...]) -> tuple[Break, ...]:
+def breaks_of(raw: CollectedLog, reports: tuple[Report, ...]) -> tuple[Break, ...]:
     """Combine the reports of each site into one break."""
     sites = grouped(reports, lambda report: report.site)
     return tuple(_break(sites[index], raw) for index in sorted(sites))
 
 
-def _key(parsed: ParsedBreak, raw: Raw) -> _SiteKey:
+def _key(parsed: ParsedBreak, raw: CollectedLog) -> _SiteKey:
     frame = frame_outside_torch(parsed.frames, raw.prefixes, raw.home)
     return parsed.gb, frame.file, frame.line
 
 
-def _break(reports: list[Report], raw: Raw) -> Break:
+def _break(reports: list[Report], raw: CollectedLog) -> Break:
     first = reports[0].parsed
     if first.is_disabled:
         kind = BreakKind.DISABLED
@@ -262,7 +262,7 @@ def _after_the_call(expression: str, needs: tuple[str, ...]) -> str:
     )
 
 
-def _user_lines(reports: list[Report], raw: Raw) -> tuple[UserLine, ...]:
+def _user_lines(reports: list[Report], raw: CollectedLog) -> tuple[UserLine, ...]:
     """Group the reports of a site by the user's line that led to it."""
     lines: dict[tuple[str, int], list[Report]] = {}
     for report in reports:
@@ -271,7 +271,7 @@ def _user_lines(reports: list[Report], raw: Raw) -> tuple[UserLine, ...]:
     return tuple(_user_line(same, raw) for same in lines.values())
 
 
-def _user_line(reports: list[Report], raw: Raw) -> UserLine:
+def _user_line(reports: list[Report], raw: CollectedLog) -> UserLine:
     first = reports[0].parsed
     frame = user_frame_or_last(first.frames, raw.prefixes)
     return UserLine(
@@ -290,7 +290,7 @@ def logger_method(called: str) -> str:
     return ""
 
 
-def _case(parsed: ParsedBreak, owner: Owner, raw: Raw) -> str:
+def _case(parsed: ParsedBreak, owner: Owner, raw: CollectedLog) -> str:
     """Return the special case of the advice, which depends on torch's text and on the owner of the code."""
     if (skipped := _SKIPPED_FILE.search(parsed.context)) and owner_of(skipped["file"], raw.prefixes) is Owner.USER:
         return "namesake"
@@ -303,7 +303,7 @@ def _case(parsed: ParsedBreak, owner: Owner, raw: Raw) -> str:
     return ""
 
 
-def _effect(parsed: ParsedBreak, frame: Frame, raw: Raw) -> str:
+def _effect(parsed: ParsedBreak, frame: Frame, raw: CollectedLog) -> str:
     """Return `effect` if the code drops what a call that Dynamo skips returns."""
     if _NOT_TRACED in parsed.gb and is_bare_call(*text_around(raw.listings, frame)):
         return "effect"
@@ -316,7 +316,7 @@ def _advice(known: AdviceEntry, parsed: ParsedBreak) -> Advice:
     return Advice(fitting.before, fitting.after, fitting.switch, fitting.risk)
 
 
-def _construct(parsed: ParsedBreak, frame: Frame, raw: Raw) -> Construct:
+def _construct(parsed: ParsedBreak, frame: Frame, raw: CollectedLog) -> Construct:
     """Find the user's code that broke; torch 2.11 logs no columns, but names the function of a call."""
     text, line = text_around(raw.listings, frame)
     callee = _CALLEE.match(parsed.context)
@@ -327,7 +327,7 @@ def _construct(parsed: ParsedBreak, frame: Frame, raw: Raw) -> Construct:
     return construct_at(text, line, frame.span, branches=branches, callee=name)
 
 
-def _path(frames: tuple[Frame, ...], raw: Raw) -> tuple[Frame, ...]:
+def _path(frames: tuple[Frame, ...], raw: CollectedLog) -> tuple[Frame, ...]:
     """Drop the frames before the user's first frame, which start the program, and torch's frames after it."""
     owners = [owner_of(frame.file, raw.prefixes) for frame in frames]
     last = len(frames) - 1

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.findings import Break, Cost, Frame, Skip
 from ctrace.inspector.findings.breaks.break_fold import BreakOutcome, Report
 from ctrace.inspector.findings.functions import Codes, Key, place_of
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 
 _Line = tuple[str, int]
 
@@ -50,7 +50,7 @@ class _Tally(Struct):
 
 
 def with_costs(
-    raw: Raw, codes: Codes, reports: tuple[Report, ...], breaks: tuple[Break, ...], skips: tuple[Skip, ...]
+    raw: CollectedLog, codes: Codes, reports: tuple[Report, ...], breaks: tuple[Break, ...], skips: tuple[Skip, ...]
 ) -> tuple[tuple[Break, ...], tuple[Skip, ...]]:
     """Set the cost of each break and skip; `ops` is None if no eager run was counted."""
     owners = _owners(raw, codes, reports, skips)
@@ -71,7 +71,7 @@ def with_costs(
     )
 
 
-def _owners(raw: Raw, codes: Codes, reports: tuple[Report, ...], skips: tuple[Skip, ...]) -> _Owners:
+def _owners(raw: CollectedLog, codes: Codes, reports: tuple[Report, ...], skips: tuple[Skip, ...]) -> _Owners:
     owners = _Owners(codes)
     for at, skip in enumerate(skips):
         owners.skips_in[codes.key(Frame(skip.file, skip.line, skip.function))] = at
@@ -85,7 +85,7 @@ def _owners(raw: Raw, codes: Codes, reports: tuple[Report, ...], skips: tuple[Sk
     return owners
 
 
-def _inside(report: Report, raw: Raw, codes: Codes) -> tuple[Frame, ...]:
+def _inside(report: Report, raw: CollectedLog, codes: Codes) -> tuple[Frame, ...]:
     """Return the frames of a report from the compiled function inwards; its callers have no part in the break."""
     place = place_of(raw, report.compilation)
     root = codes.key(Frame(place.file, place.begins, place.function))
@@ -94,7 +94,7 @@ def _inside(report: Report, raw: Raw, codes: Codes) -> tuple[Frame, ...]:
     return frames[start:]
 
 
-def _added_graphs(raw: Raw, codes: Codes) -> Iterable[tuple[Frame, ...]]:
+def _added_graphs(raw: CollectedLog, codes: Codes) -> Iterable[tuple[Frame, ...]]:
     """Yield the callers' stack for each graph that exists only because of a break or skip.
 
     Without breaks and skips, one call would run one graph, so the first graph of a call does not count. Nor do graphs

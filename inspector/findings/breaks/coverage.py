@@ -9,7 +9,7 @@ from ctrace.inspector.facts.findings import Frame, Owner
 from ctrace.inspector.facts.run_events import OpsCounted
 from ctrace.inspector.facts.session import Coverage, Function, Graph, Scenario
 from ctrace.inspector.findings.functions import Codes, Key, place_of
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.source.stacks import resumed
 
@@ -34,7 +34,7 @@ def total(coverages: list[Coverage]) -> Coverage:
     return Coverage(ops, sum(each or 0 for each in compiled))
 
 
-def with_coverage(raw: Raw, scenarios: tuple[Scenario, ...]) -> tuple[Scenario, ...]:
+def with_coverage(raw: CollectedLog, scenarios: tuple[Scenario, ...]) -> tuple[Scenario, ...]:
     """Add the coverage to each measured scenario."""
     counted = {each.scenario: coverage_of(each) for each in raw.ops}
     return tuple(replace(each, coverage=counted.get(each.name, Coverage())) for each in scenarios)
@@ -52,7 +52,7 @@ class _Place(Struct, frozen=True):
         return self.file, self.name.rpartition(".")[2], self.line
 
 
-def functions_of(raw: Raw, codes: Codes, graphs: tuple[Graph, ...]) -> tuple[Function, ...]:
+def functions_of(raw: CollectedLog, codes: Codes, graphs: tuple[Graph, ...]) -> tuple[Function, ...]:
     """List the functions outside of torch that Dynamo processed, or whose ops were counted."""
     ops, left = _eager_ops(raw), _left_ops(raw, codes)
     own_graphs = Counter(codes.key(Frame(graph.file, graph.line, graph.function)) for graph in graphs)
@@ -81,7 +81,7 @@ def _coverage(ops: int, left: int) -> Coverage:
     return Coverage(ops, max(ops - left, 0))
 
 
-def _places(raw: Raw) -> list[_Place]:
+def _places(raw: CollectedLog) -> list[_Place]:
     """List each function once: those that were compiled, skipped or counted."""
     places = [_Place(each.file, each.name, each.line) for counted in raw.ops for each in counted.functions]
     places += [_Place(each.file, each.qualname, each.line) for each in raw.left if resumed(each.name)[1] is None]
@@ -100,7 +100,7 @@ def _places(raw: Raw) -> list[_Place]:
     return list(found.values())
 
 
-def _eager_ops(raw: Raw) -> Counter[Key]:
+def _eager_ops(raw: CollectedLog) -> Counter[Key]:
     ops: Counter[Key] = Counter()
     for counted in raw.ops:
         for each in counted.functions:
@@ -108,7 +108,7 @@ def _eager_ops(raw: Raw) -> Counter[Key]:
     return ops
 
 
-def _left_ops(raw: Raw, codes: Codes) -> Counter[Key]:
+def _left_ops(raw: CollectedLog, codes: Codes) -> Counter[Key]:
     """Count eager ops by innermost function."""
     left: Counter[Key] = Counter()
     for counted in raw.ops:
@@ -118,7 +118,7 @@ def _left_ops(raw: Raw, codes: Codes) -> Counter[Key]:
     return left
 
 
-def _roots(raw: Raw, codes: Codes) -> set[Key]:
+def _roots(raw: CollectedLog, codes: Codes) -> set[Key]:
     stacks = [(*code.callers, Frame(code.file, code.line, code.name)) for code in raw.bytecode.values()]
     stacks += [each.stack for each in raw.left if each.stack]
     keyed = [codes.keys(stack) for stack in stacks]

@@ -12,7 +12,7 @@ from ctrace.inspector.facts.session import Failure
 from ctrace.inspector.findings.breaks.break_fold import Report
 from ctrace.inspector.findings.functions import Codes, Key, place_of
 from ctrace.inspector.knowledge.advice import entries
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 from ctrace.inspector.source.constructs import construct_at
 from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.source.stacks import resumed
@@ -31,7 +31,7 @@ _TRACED_AWAY = "traced_away"
 
 
 def skips_of(
-    raw: Raw, codes: Codes, reports: tuple[Report, ...], breaks: tuple[Break, ...], failure: Failure | None
+    raw: CollectedLog, codes: Codes, reports: tuple[Report, ...], breaks: tuple[Break, ...], failure: Failure | None
 ) -> tuple[Skip, ...]:
     """Find the functions that Dynamo gave up or skipped; leave out a function whose failure ended the run."""
     busy = {codes.key(each.stack[-1]) for counted in raw.ops for each in counted.stacks if each.stack}
@@ -42,7 +42,7 @@ def skips_of(
 
 
 def _given_up(
-    raw: Raw,
+    raw: CollectedLog,
     codes: Codes,
     busy: Container[Key],
     reports: tuple[Report, ...],
@@ -75,7 +75,7 @@ def _is_same(failure: Failure, measured: MetricsMeasured) -> bool:
     return failure.type in (measured.fail_type or "") or failure.type == "InternalTorchDynamoError"
 
 
-def _by_break(raw: Raw, codes: Codes, skip: Skip, report: Report, breaks: tuple[Break, ...]) -> Skip:
+def _by_break(raw: CollectedLog, codes: Codes, skip: Skip, report: Report, breaks: tuple[Break, ...]) -> Skip:
     cause = breaks[report.site]
     at = _frame_in(codes, skip, report.parsed.frames)
     rule = "loop"
@@ -106,7 +106,7 @@ def _frame_in(codes: Codes, skip: Skip, frames: tuple[Frame, ...]) -> Frame | No
     return next((frame for frame in frames if codes.key(frame) == function and frame.line >= skip.line), None)
 
 
-def _block_around(raw: Raw, at: Frame | None) -> str:
+def _block_around(raw: CollectedLog, at: Frame | None) -> str:
     if at is None:
         return "unresumable"
     around = construct_at(raw.listings.get(at.file, ""), at.line, at.span).around
@@ -115,7 +115,7 @@ def _block_around(raw: Raw, at: Frame | None) -> str:
     return "unresumable"
 
 
-def _by_failure(raw: Raw, skip: Skip, measured: MetricsMeasured) -> Skip:
+def _by_failure(raw: CollectedLog, skip: Skip, measured: MetricsMeasured) -> Skip:
     """Describe a failure for which torch reported no break: torch suppressed it, or the program got the error."""
     suppressed = any((left.file, left.name, left.rule) == (skip.file, skip.function, "failed") for left in raw.left)
     if raw.environment.get("ctrace"):
@@ -128,20 +128,20 @@ def _by_failure(raw: Raw, skip: Skip, measured: MetricsMeasured) -> Skip:
     return Skip(skip.function, skip.file, skip.line, f"{known.why} Torch says: {reason}", None, rule, known.fix)
 
 
-def _running(raw: Raw, codes: Codes) -> set[Key] | None:
+def _running(raw: CollectedLog, codes: Codes) -> set[Key] | None:
     """Return the functions that run ops outside of graphs, or call what does; None: not measured in every scenario."""
     if not raw.ops or any(counted.left is None for counted in raw.ops):
         return None
     return {key for counted in raw.ops for each in counted.stacks for key in codes.keys(each.stack)}
 
 
-def _compiled(raw: Raw, codes: Codes) -> set[Key]:
+def _compiled(raw: CollectedLog, codes: Codes) -> set[Key]:
     """Return the functions that have a graph."""
     places = [place_of(raw, compile_id) for compile_id in raw.graphs]
     return {codes.key(Frame(each.file, each.begins, each.function)) for each in places if each.resumes_at is None}
 
 
-def _left_alone(raw: Raw, codes: Codes, busy: Container[Key], failure: Failure | None) -> Iterator[Skip]:
+def _left_alone(raw: CollectedLog, codes: Codes, busy: Container[Key], failure: Failure | None) -> Iterator[Skip]:
     """Yield functions that Dynamo did not try to compile; torch logs no entry for most of them.
 
     With `fullgraph`, torch may raise for one (2.13) or continue in eager (2.11).

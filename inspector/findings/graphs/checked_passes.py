@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.passes import Attention, Pass, Pattern
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 from ctrace.inspector.source.stacks import user_lines
 
 
-def passes_of(raw: Raw) -> tuple[Pass, ...]:
+def passes_of(raw: CollectedLog) -> tuple[Pass, ...]:
     """List the passes in the order in which they finished."""
     return tuple(replace(each, patterns=_placed(each.patterns, raw.prefixes)) for each in raw.passes)
 
@@ -18,7 +18,7 @@ def _placed(patterns: Iterable[Pattern], prefixes: Mapping[str, str]) -> tuple[P
     return tuple(replace(each, lines=user_lines(each.stacks, prefixes)) for each in patterns)
 
 
-def attention_of(raw: Raw) -> tuple[Attention, ...]:
+def attention_of(raw: CollectedLog) -> tuple[Attention, ...]:
     """List the attentions of all graphs."""
     found = []
     for event in raw.attention:
@@ -29,7 +29,7 @@ def attention_of(raw: Raw) -> tuple[Attention, ...]:
     return tuple(found)
 
 
-def miscounted(raw: Raw) -> Iterator[str]:
+def miscounted(raw: CollectedLog) -> Iterator[str]:
     """Report passes and attentions for which torch's counters of matches contradict the recorded matches."""
     for done in raw.passes:
         if done.matches != done.counted:

@@ -40,7 +40,7 @@ from ctrace.inspector.findings.graphs.fx import calculated
 from ctrace.inspector.findings.kernels.emitted_code import Emitted, EmittedCall, dotted, parse
 from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.counting import count, named
-from ctrace.inspector.log.raw import Raw, WrittenPart
+from ctrace.inspector.log.collected_log import CollectedLog, WrittenPart
 from ctrace.inspector.source.stacks import user_lines
 
 _VIEW = "reinterpret_tensor"
@@ -196,7 +196,7 @@ class _Part(Struct):
     """The calls of each kernel."""
 
 
-def generated_of(raw: Raw, fusions: Sequence[Fusion]) -> Generated:
+def generated_of(raw: CollectedLog, fusions: Sequence[Fusion]) -> Generated:
     """Parse the emitted code of all graph parts, and join it with the recorded kernels.
 
     `fusions` are those of `raw`, in their order.
@@ -220,7 +220,7 @@ def _counted(written: WrittenPart) -> int | None:
     return None
 
 
-def _parts(raw: Raw, fusions: Sequence[Fusion]) -> Iterator[_Part]:
+def _parts(raw: CollectedLog, fusions: Sequence[Fusion]) -> Iterator[_Part]:
     for written in raw.written:
         fusion = None if written.fusion is None else fusions[written.fusion]
         part = _Part(written.id, written.stage, written.code, written.generated, fusion)
@@ -277,7 +277,7 @@ def _code_name(part: _Part) -> str:
     return f"the code of graph {part.id} ({part.stage})"
 
 
-def _kernels(part: _Part, emitted: Emitted | None, raw: Raw) -> Iterator[Kernel]:
+def _kernels(part: _Part, emitted: Emitted | None, raw: CollectedLog) -> Iterator[Kernel]:
     """Yield one kernel for each name, with the lines of all its calls."""
     costs = Costs(part.fusion, [each.operations for calls in part.made.values() for each in calls])
     names = BufferNames(part.generated, emitted.assigned) if emitted and part.generated else None
@@ -303,7 +303,7 @@ def _merged(texts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for each in texts for text in each))
 
 
-def _launch(made: KernelMade, raw: Raw) -> Launch:
+def _launch(made: KernelMade, raw: CollectedLog) -> Launch:
     return Launch(operations=made.operations, ops=made.ops, lines=user_lines(made.stacks, raw.prefixes))
 
 
@@ -349,7 +349,7 @@ class Costs:
 _Call = tuple[str, str, str]
 
 
-def user_kernels_of(raw: Raw) -> tuple[UserKernel, ...]:
+def user_kernels_of(raw: CollectedLog) -> tuple[UserKernel, ...]:
     """List calls of user-written kernels in lowering order; if torch lowers a call again, the last lowering counts."""
     calls: dict[_Call, UserKernel] = {}
     for event in raw.user_kernels:
@@ -402,7 +402,7 @@ def _named(timed: LaunchTiming, kernels: Collection[str]) -> LaunchTiming:
     return timed
 
 
-def miscounted_kernels(raw: Raw) -> Iterator[str]:
+def miscounted_kernels(raw: CollectedLog) -> Iterator[str]:
     """Report kernels that torch counted and the log lacks, and vice versa.
 
     Torch's count increases by one for a Triton kernel and for each loop nest of a C++ kernel, and by more where torch

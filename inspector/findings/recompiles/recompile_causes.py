@@ -28,7 +28,7 @@ from ctrace.inspector.findings.guard_tree import (
     size_kind,
     type_name,
 )
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 from ctrace.inspector.source.owners import frame_outside_torch, owner_of
 from ctrace.inspector.source.source_names import closure_name, user_name
 
@@ -475,7 +475,7 @@ OBJECTS = "calls"
 """What shares a function that is no method of a module."""
 
 
-def shared_by(raw: Raw, compile_id: str, causes: Sequence[Cause], nearest: str | None) -> str:
+def shared_by(raw: CollectedLog, compile_id: str, causes: Sequence[Cause], nearest: str | None) -> str:
     """Return what shares the code, such as `Layer modules`, if a recompilation is for another one; empty if not.
 
     A module that was not compiled for before is another one, if all that differs belongs to it, or is a size of its
@@ -505,7 +505,7 @@ def shared_by(raw: Raw, compile_id: str, causes: Sequence[Cause], nearest: str |
     return ""
 
 
-def is_later_layer(raw: Raw, compile_id: str) -> bool:
+def is_later_layer(raw: CollectedLog, compile_id: str) -> bool:
     """Whether a method is compiled for a module, and was compiled for others of its class only."""
     mine = _module(raw, compile_id)
     frame = compile_id.partition("/")[0]
@@ -514,7 +514,7 @@ def is_later_layer(raw: Raw, compile_id: str) -> bool:
     return mine is not None and None not in before and mine not in before
 
 
-def _module(raw: Raw, compile_id: str) -> str | None:
+def _module(raw: CollectedLog, compile_id: str) -> str | None:
     placed = raw.guard_places.get(compile_id)
     if not placed:
         return None
@@ -527,7 +527,7 @@ def _is_of_module(cause: Cause, receiver: str) -> bool:
     return cause.kind in _OF_MODULES and cause.subject.removeprefix("len(").startswith(f"{receiver}.")
 
 
-def caller_of(raw: Raw, compile_id: str) -> Frame | None:
+def caller_of(raw: CollectedLog, compile_id: str) -> Frame | None:
     """Return the frame outside of torch and of ctrace that called a compiled function; None if it is not known."""
     code = raw.bytecode.get(compile_id)
     if code is None or not code.callers:

@@ -36,13 +36,13 @@ from ctrace.inspector.findings.shape_symbols import FixedSize, Symbols
 from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.advice import advice_on_cause
 from ctrace.inspector.knowledge.version_differences import DEFERRED_CONSTANTS
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 from ctrace.inspector.source.owners import owner_of, user_frame
 from ctrace.inspector.source.source_names import argument_name, optimizer_name, user_name
 from ctrace.inspector.source.text import any_keywords, nodes_of, parsed
 
 
-def fixing(raw: Raw, nearest: str, compile_id: str, cause: Cause, guard: UnmetGuard) -> FixedSize | None:
+def fixing(raw: CollectedLog, nearest: str, compile_id: str, cause: Cause, guard: UnmetGuard) -> FixedSize | None:
     """Find the user's line that specialized on a size or number, in the nearest cache entry or in the new graph."""
     sources = sources_of(guard.text)
     if cause.kind in (CauseKind.RANGE, CauseKind.ZERO_ONE) and len(sources) > 0:
@@ -83,7 +83,7 @@ def _is_outside(condition: FixedSize, value: str | None) -> bool:
     )
 
 
-def placed(cause: Cause, guard: UnmetGuard, fixed: FixedSize | None, place: FunctionPlace, raw: Raw) -> Cause:
+def placed(cause: Cause, guard: UnmetGuard, fixed: FixedSize | None, place: FunctionPlace, raw: CollectedLog) -> Cause:
     """Add the line that specialized on the value; for the result of a call that broke, add the line of that call."""
     if cause.kind is CauseKind.BREAK_RESULT and place.resumes_at:
         return replace(cause, line=place.resumes_at, file=place.file)
@@ -187,7 +187,7 @@ _ALIKE = 3
 """How many causes of one kind with the same values to list; the rest is only counted."""
 
 
-def recompiles_of(raw: Raw) -> tuple[Recompile, ...]:
+def recompiles_of(raw: CollectedLog) -> tuple[Recompile, ...]:
     """List every compilation after the first of its code object, except refused ones."""
     found = []
     earlier: set[str] = set()
@@ -201,14 +201,14 @@ def recompiles_of(raw: Raw) -> tuple[Recompile, ...]:
     return tuple(found)
 
 
-def _found_no_ops(raw: Raw, compile_id: str) -> bool:
+def _found_no_ops(raw: CollectedLog, compile_id: str) -> bool:
     """Whether Dynamo traced a function again because guards failed, and found no ops, so that nothing was cached."""
     measured = raw.metrics.get(compile_id)
     asked = compile_id in raw.unmet or compile_id in raw.reasons
     return asked and measured is not None and not measured.fail_type and not measured.is_limit
 
 
-def _recompile(raw: Raw, compile_id: str) -> Recompile:
+def _recompile(raw: CollectedLog, compile_id: str) -> Recompile:
     place = place_of(raw, compile_id)
     ours, reasons = raw.unmet.get(compile_id), raw.reasons.get(compile_id, ())
     failed = _with_frame_id(compile_id, ours or failed_of(compile_id, reasons, raw.files.values()))
@@ -261,7 +261,7 @@ def _with_frame_id(compile_id: str, failed: GuardsFailed | None) -> GuardsFailed
     return replace(failed, entries=entries)
 
 
-def _nearest(raw: Raw, failed: GuardsFailed) -> EntryHeld | None:
+def _nearest(raw: CollectedLog, failed: GuardsFailed) -> EntryHeld | None:
     """Return the nearest entry: the one with the fewest causes, on a tie the more general one, then the newer one."""
     unmet = [entry for entry in failed.entries if entry.unmet]
     if len(unmet) == 1:
@@ -269,7 +269,7 @@ def _nearest(raw: Raw, failed: GuardsFailed) -> EntryHeld | None:
     return min(unmet, key=lambda entry: _distance(raw, entry, unmet), default=None)
 
 
-def _distance(raw: Raw, entry: EntryHeld, entries: Sequence[EntryHeld]) -> tuple[int, ...]:
+def _distance(raw: CollectedLog, entry: EntryHeld, entries: Sequence[EntryHeld]) -> tuple[int, ...]:
     """Return how far a call is from an entry, as a sort key.
 
     The distance is the number of causes. An entry that has None or another type where the call has a tensor or a
@@ -306,7 +306,7 @@ def _distance(raw: Raw, entry: EntryHeld, entries: Sequence[EntryHeld]) -> tuple
     return number, len(unseen), together, other, typed, order, special, -_open_values(raw, entry.id), entry.number
 
 
-def _is_superseded(raw: Raw, entry: EntryHeld, entries: Sequence[EntryHeld]) -> bool:
+def _is_superseded(raw: CollectedLog, entry: EntryHeld, entries: Sequence[EntryHeld]) -> bool:
     """Whether an entry differs only in sizes, and another one, in which they are dynamic, differs only in conditions
     on them: a branch on the sizes made the call recompile, and the first of the two would not serve it in any case.
     """
@@ -331,7 +331,7 @@ def _number_inside(wholes: Iterable[str], entry: EntryHeld) -> int:
     return len({cause_key(guard) for guard in entry.unmet if cause_of(guard).subject.startswith(parts)})
 
 
-def _open_values(raw: Raw, compile_id: str) -> int:
+def _open_values(raw: CollectedLog, compile_id: str) -> int:
     """Count the dynamic sizes and numbers of an entry."""
     sizes = dynamic_sizes(raw, compile_id).values()
     seen = raw.shapes.get(compile_id)
@@ -342,7 +342,7 @@ def _open_values(raw: Raw, compile_id: str) -> int:
 
 
 def _causes(
-    raw: Raw, compile_id: str, place: FunctionPlace, failed: GuardsFailed | None, nearest: EntryHeld | None
+    raw: CollectedLog, compile_id: str, place: FunctionPlace, failed: GuardsFailed | None, nearest: EntryHeld | None
 ) -> tuple[Cause, ...]:
     if failed is None or nearest is None:
         return tuple(_gone(failed)[:1])
@@ -359,7 +359,12 @@ def _gone(failed: GuardsFailed | None) -> list[Cause]:
 
 
 def _cause(
-    raw: Raw, compile_id: str, place: FunctionPlace, failed: GuardsFailed, nearest: EntryHeld, guard: UnmetGuard
+    raw: CollectedLog,
+    compile_id: str,
+    place: FunctionPlace,
+    failed: GuardsFailed,
+    nearest: EntryHeld,
+    guard: UnmetGuard,
 ) -> Cause:
     named = _named(raw, compile_id, place, cause_of(guard, failed.closure))
     fixed = fixing(raw, nearest.id, compile_id, named, guard)
@@ -376,7 +381,7 @@ def _cause(
     return _in_library(advised, fixed)
 
 
-def _is_users(cause: Cause, raw: Raw) -> bool:
+def _is_users(cause: Cause, raw: CollectedLog) -> bool:
     """Whether a cause is at a line of the user's code, or at none."""
     return cause.file is None or owner_of(cause.file, raw.prefixes) is Owner.USER
 
@@ -389,7 +394,7 @@ def _in_library(cause: Cause, fixed: FixedSize | None) -> Cause:
     return replace(cause, reason=reason)
 
 
-def _is_keywords(raw: Raw, place: FunctionPlace, cause: Cause) -> bool:
+def _is_keywords(raw: CollectedLog, place: FunctionPlace, cause: Cause) -> bool:
     """Whether a length is that of the keyword arguments which a function takes as `**options`."""
     name = cause.subject.removeprefix("len(").removesuffix(")")
     if cause.kind is not CauseKind.LENGTH or not name.isidentifier():
@@ -397,7 +402,7 @@ def _is_keywords(raw: Raw, place: FunctionPlace, cause: Cause) -> bool:
     return any_keywords(raw.listings.get(place.file, ""), place.function, place.begins or 0) == name
 
 
-def _is_new_key(raw: Raw, place: FunctionPlace, cause: Cause) -> bool:
+def _is_new_key(raw: CollectedLog, place: FunctionPlace, cause: Cause) -> bool:
     """Whether a dict's key is in no line of the file whose code asks for it, so that the code made it from data."""
     key, is_question, _ = cause.subject.partition(" in ")
     tree = parsed(raw.listings.get(cause.file or place.file, ""))
@@ -408,7 +413,7 @@ def _is_new_key(raw: Raw, place: FunctionPlace, cause: Cause) -> bool:
 
 
 def _facts(
-    raw: Raw, compile_id: str, nearest: EntryHeld, cause: Cause, guard: UnmetGuard, fixed: FixedSize | None
+    raw: CollectedLog, compile_id: str, nearest: EntryHeld, cause: Cause, guard: UnmetGuard, fixed: FixedSize | None
 ) -> CauseFacts:
     seen = raw.shapes.get(compile_id)
     facts = CauseFacts.of(cause, guard)
@@ -436,14 +441,14 @@ def _fixed_by(fixed: FixedSize | None) -> str:
     return ""
 
 
-def _is_weight(raw: Raw, compile_id: str, guard: UnmetGuard) -> bool:
+def _is_weight(raw: CollectedLog, compile_id: str, guard: UnmetGuard) -> bool:
     seen, name = raw.shapes.get(compile_id), tensor_of(guard.text)
     if seen is None:
         return False
     return any(each.source == name and each.role != "input" for each in seen.tensors)
 
 
-def _named(raw: Raw, compile_id: str, place: FunctionPlace, cause: Cause) -> Cause:
+def _named(raw: CollectedLog, compile_id: str, place: FunctionPlace, cause: Cause) -> Cause:
     """Rename arguments of torch's wrappers as in the wrapped function, and `self` in optimizer code to `optimizer`."""
     made = raw.guard_places.get(f"{compile_id.rpartition('/')[0]}/0") or raw.guard_places.get(compile_id)
     name = argument_name(cause.subject, made.arguments if made else ())
@@ -482,7 +487,7 @@ _MAY_OPEN = frozenset(
 )
 
 
-def _is_open(raw: Raw, compile_id: str, cause: Cause, guard: UnmetGuard) -> bool:
+def _is_open(raw: CollectedLog, compile_id: str, cause: Cause, guard: UnmetGuard) -> bool:
     """Whether a size or number is dynamic in the new compilation."""
     sources = sources_of(guard.text)
     if cause.kind not in _MAY_OPEN or not sources:
@@ -507,7 +512,7 @@ Sizes = tuple[int | None, ...]
 """The sizes of a tensor; None for a dynamic size."""
 
 
-def dynamic_sizes(raw: Raw, compile_id: str) -> dict[str, Sizes]:
+def dynamic_sizes(raw: CollectedLog, compile_id: str) -> dict[str, Sizes]:
     """Return the sizes of each tensor that a compilation guards, by source."""
     printed = raw.guards.get(compile_id)
     if not printed:

@@ -6,9 +6,9 @@ import pytest
 
 from ctrace.inspector.facts.autotuning import ChoiceStatus, TimeSpread
 from ctrace.inspector.findings.autotuning_fold import tuned_kernels_of, tuned_of
+from ctrace.inspector.log.collected_log import CollectedLog
 from ctrace.inspector.log.dispatch import reported
 from ctrace.inspector.log.fields import Fields
-from ctrace.inspector.log.raw import Raw
 from tests.support.helpers import decoded, recorded
 
 CHOICES = {
@@ -31,8 +31,8 @@ def times(*timings: dict[str, object], **more: object) -> dict[str, object]:
     return {"what": "times", "number": 0, "choices": list(timings), "cached": False, "seconds": 2.0} | more
 
 
-def raw_of(*payloads: dict[str, object], built: bool = True) -> Raw:
-    raw = Raw(environment={"built": built})
+def raw_of(*payloads: dict[str, object], built: bool = True) -> CollectedLog:
+    raw = CollectedLog(environment={"built": built})
     for payload in payloads:
         raw.autotuning.append(decoded("autotune", {"stage": "inference", **payload}))
     return raw
@@ -128,7 +128,7 @@ def test_torchs_own_log_names_the_best_choices_and_counts_the_others() -> None:
         span("mm_template_autotuning"),
         span("compile_inner"),
     )
-    raw = Raw(autotuning=[event for each in spans if (event := reported("0/0", each)) is not None])
+    raw = CollectedLog(autotuning=[event for each in spans if (event := reported("0/0", each)) is not None])
     (found,) = tuned_of(raw)
     assert [each.name for each in found.choices] == ["mm", "triton_mm_7", ""]
     assert found.choices[0].seconds == pytest.approx(11.3e-6)

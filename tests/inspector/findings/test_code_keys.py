@@ -4,14 +4,14 @@ import pytest
 
 from ctrace.inspector.facts.findings import Frame
 from ctrace.inspector.findings.functions import Codes, Key
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 from tests.support.helpers import MODEL, Log
 
 RESUMED = "torch_dynamo_resume_in_forward_at_12"
 
 
 def codes(log: Log) -> Codes:
-    raw = Raw()
+    raw = CollectedLog()
     for entry in log.entries():
         raw.add(entry)
     return Codes(raw)

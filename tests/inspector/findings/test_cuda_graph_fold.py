@@ -3,7 +3,7 @@
 from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphStatus
 from ctrace.inspector.findings.cuda_graph_fold import cuda_graphs_of
 from ctrace.inspector.findings.cuda_graph_view import outlook
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 from tests.support.helpers import decoded
 
 MUTATED = (
@@ -13,7 +13,7 @@ MUTATED = (
 
 
 def folded(*payloads: dict[str, object], prefixes: dict[str, str] | None = None) -> tuple[CudaGraph, ...]:
-    raw = Raw(prefixes=prefixes or {})
+    raw = CollectedLog(prefixes=prefixes or {})
     for payload in payloads:
         at = str(payload.pop("id", "0/0"))
         raw.cuda_graphs.append(decoded("cuda_graph", {"stage": "inference", **payload}, at))

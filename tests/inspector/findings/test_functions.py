@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.findings.functions import FunctionPlace, place_of
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 from tests.support.helpers import MODEL, SITE, Log
 
 WRAPPER = f"{SITE}/torch/_dynamo/external_utils.py"
@@ -11,7 +11,7 @@ MODULE = f"{SITE}/torch/nn/modules/module.py"
 
 
 def place(log: Log, at: str = "0/0") -> FunctionPlace:
-    raw = Raw()
+    raw = CollectedLog()
     for entry in log.entries():
         raw.add(entry)
     assert raw.problems == []

@@ -5,7 +5,7 @@ import pytest
 from ctrace.inspector.facts.shape_facts import ConditionKind
 from ctrace.inspector.findings.shape_fold import shapes_of
 from ctrace.inspector.findings.shape_symbols import FixedSize, Symbols
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 from ctrace.inspector.log.reader import read
 from tests.support import sizes
 from tests.support.helpers import MODEL, PROJECT, SITE, Log
@@ -16,13 +16,13 @@ LOOP: sizes.Line = (MODEL, 12, "forward", "for i in range(x.shape[0]):")
 ADD: sizes.Line = (MODEL, 11, "forward", "z = x + y")
 
 
-def fixed_at(raw: Raw, compile_id: str, source: str) -> FixedSize | None:
+def fixed_at(raw: CollectedLog, compile_id: str, source: str) -> FixedSize | None:
     symbols = Symbols(raw, compile_id)
     return symbols.fixed(source) or next(iter(symbols.conditions(source)), None)
 
 
-def _raw(log: Log) -> Raw:
-    raw = Raw()
+def _raw(log: Log) -> CollectedLog:
+    raw = CollectedLog()
     for entry in log.entries():
         raw.add(entry)
     assert raw.problems == []
@@ -151,7 +151,7 @@ def test_symbols_of_no_compilation_are_no_problem() -> None:
 
 @pytest.mark.parametrize("log", ["sizes", "sizes.torch"])
 def test_recorded(log: str) -> None:
-    raw = Raw()
+    raw = CollectedLog()
     for entry in read(DATA / f"{log}.log"):
         raw.add(entry)
     assert fixed_at(raw, "1/0", X) is None  # the first entry is static

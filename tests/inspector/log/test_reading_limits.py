@@ -115,9 +115,9 @@ def test_json_of_too_many_values_is_refused(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_endless_odd_records_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ctrace.inspector.log.raw.MOST_PROBLEMS", 3)
+    monkeypatch.setattr("ctrace.inspector.log.collected_log.MOST_PROBLEMS", 3)
     monkeypatch.setattr("ctrace.inspector.session.build.MOST_PROBLEMS", 3)
-    monkeypatch.setattr("ctrace.inspector.log.raw._MOST_KINDS", 3)
+    monkeypatch.setattr("ctrace.inspector.log.collected_log._MOST_KINDS", 3)
     log = Log()
     for number in range(10):
         log.line(f"line {number}").record("dynamo_start", {"stack": number}, at="0/0").record(f"kind_{number}", {})

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.facts.passes import Attention, AttentionFound, Pass
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 from ctrace.inspector.session.crosschecks import disagreements
 from tests.support.helpers import MODEL, Log
 
@@ -162,7 +162,7 @@ class TestFailures:
 
 
 def test_torchs_counters_of_patterns_are_held_against_what_was_seen():
-    raw = Raw()
+    raw = CollectedLog()
     raw.passes.append(Pass("p", "joint", (), 0, counters={"fuse_attention": 1}, matches=1, counted=1, graph="0/0"))
     raw.attention.append(
         AttentionFound("joint", (Attention(None, (), (), "", "", (), 1, lines=(), graph="0/0", stage="joint"),))

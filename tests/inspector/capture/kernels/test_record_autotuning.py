@@ -14,7 +14,7 @@ from ctrace.inspector.capture.kernels.record_autotuning import autotuning
 from ctrace.inspector.facts.autotuning import ChoiceStatus, TunedOperation
 from ctrace.inspector.facts.wire import Record, payload_of
 from ctrace.inspector.findings.autotuning_fold import tuned_of
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 from tests.support.helpers import decoded
 
 SELECT, BENCHMARKING = "torch._inductor.select_algorithm", "torch._inductor.runtime.benchmarking"
@@ -34,7 +34,7 @@ class Kept:
         yield
 
     def tuned(self) -> tuple[TunedOperation, ...]:
-        raw = Raw(environment={"built": True})
+        raw = CollectedLog(environment={"built": True})
         raw.autotuning += self.records
         return tuned_of(raw)
 

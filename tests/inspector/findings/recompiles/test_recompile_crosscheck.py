@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.collected_log import CollectedLog
 from ctrace.inspector.session.crosschecks import unexplained
 from tests.support.helpers import Log, unmet
 
@@ -13,7 +13,7 @@ KEYS = "tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CPU), actu
 def _sentences(reason: str, *found: str, **more: object) -> list[str]:
     entry = {**unmet(*found), **more}
     log = Log().compiled("0/0").recompile("0/1", entry).artifact("recompile_reasons", reason, at="0/1")
-    raw = Raw()
+    raw = CollectedLog()
     for item in log.entries():
         raw.add(item)
     assert raw.problems == []

@@ -1,4 +1,4 @@
-"""Collect the events of a log by subject (`Raw`); `session/build.py` builds a Session from them.
+"""Collect the events of a log by subject (`CollectedLog`); `session/build.py` builds a Session from them.
 
 Begin and end marks of compile steps, of which a log may have millions, are kept in columns (`Marks`).
 """
@@ -143,13 +143,13 @@ class WrittenPart(Struct):
     id: str
     stage: Stage
     fusion: int | None = None
-    """Its index in `Raw.fusions`."""
+    """Its index in `CollectedLog.fusions`."""
     kernels: list[KernelMade] = field(default_factory=list)
     generated: PartGenerated | None = None
     code: CodeWritten | None = None
 
 
-class Raw(Struct):
+class CollectedLog(Struct):
     """All events read so far, grouped by subject."""
 
     environment: dict[str, Any] = field(default_factory=dict)
