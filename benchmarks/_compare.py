@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ctrace.inspector.facts.built import Built
-from ctrace.inspector.facts.kernels import Kernel
+from ctrace.inspector.facts.kernel_facts import Kernel
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.kernels.built_view import text_of
 

@@ -36,7 +36,7 @@ def check_part(stage: str | None) -> None:
     Raises:
         TargetError: the stage is unknown.
     """
-    from ctrace.inspector.facts.kernels import Stage
+    from ctrace.inspector.facts.kernel_facts import Stage
 
     _check("--stage", stage, list(Stage))
 

@@ -98,8 +98,7 @@ def _named(words: Sequence[str]) -> list[str]:
 
 def _add(commands: typer.Typer, name: str) -> None:
     """Add a command; the list of commands shows the whole first line of its help, which typer would cut."""
-    path = "kernels_list" if name == "kernels" else name.replace(" ", "_")
-    module = import_module(f"ctrace.cli.commands.{path}")
+    module = import_module(f"ctrace.cli.commands.{name.replace(' ', '_')}")
     command = getattr(module, name.rpartition(" ")[2])
     short = (command.__doc__ or "").partition("\n")[0]
     settings = {"epilog": module.EXAMPLES, "rich_help_panel": _PANELS[name], **_SETTINGS.get(name, {})}

@@ -16,7 +16,7 @@ from ctrace.cli.view_run import Request, session_of
 from ctrace.inspector.errors import CtraceError, Exit, TargetError, did_you_mean
 
 if TYPE_CHECKING:
-    from ctrace.inspector.facts.kernels import Kernel
+    from ctrace.inspector.facts.kernel_facts import Kernel
     from ctrace.inspector.facts.session import Session
     from ctrace.inspector.features.workshop.kernel_package import KernelPackage
     from ctrace.inspector.features.workshop.package_model import (

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from msgspec import Struct, field
 
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.wire import Integer, Number, OfCompilation, Place
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct, field
 
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.target_facts import Multiprocessor
 from ctrace.inspector.facts.wire import Integer, Number, OfGraph, Record
 

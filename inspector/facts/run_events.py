@@ -13,7 +13,7 @@ from ctrace.inspector.facts.compile_time import CacheAsked
 from ctrace.inspector.facts.findings import Frame, Owner
 from ctrace.inspector.facts.graph_facts import GraphEvent
 from ctrace.inspector.facts.guard_facts import GuardEvent
-from ctrace.inspector.facts.kernels import KernelEvent, Stage
+from ctrace.inspector.facts.kernel_facts import KernelEvent, Stage
 from ctrace.inspector.facts.outcome import Asked
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
 from ctrace.inspector.facts.shape_facts import ShapeEvent

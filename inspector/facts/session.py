@@ -21,7 +21,7 @@ from ctrace.inspector.facts.findings import Break, Danger, Limit, Recompile, Ski
 from ctrace.inspector.facts.fusion_facts import Fusion
 from ctrace.inspector.facts.graph_facts import Graphs, Unrolled
 from ctrace.inspector.facts.guard_facts import GuardText
-from ctrace.inspector.facts.kernels import Kernel, KernelCall, OutputCode, Stage
+from ctrace.inspector.facts.kernel_facts import Kernel, KernelCall, OutputCode, Stage
 from ctrace.inspector.facts.memory_facts import FoundMemory
 from ctrace.inspector.facts.outcome import Asked, CutOff
 from ctrace.inspector.facts.outcome import Failure as Failure

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from ctrace.inspector.errors import SelectionError, did_you_mean
 from ctrace.inspector.facts.autotuning import Choice, ChoiceStatus, TunedOperation
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.session import RunDocument, Session
 from ctrace.inspector.facts.user_kernels import UserKernel
 from ctrace.inspector.findings.autotuning_fold import status_of_failure

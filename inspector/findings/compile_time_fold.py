@@ -25,7 +25,7 @@ from ctrace.inspector.facts.compile_time import (
     Span,
     TorchCachesUsed,
 )
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.run_events import SpanMarked
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.log.collected_log import CollectedLog, marks_of

@@ -19,7 +19,7 @@ from ctrace.inspector.facts.cuda_graphs import (
     CudaGraphWarmedUp,
     Offender,
 )
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.grouping import grouped
 from ctrace.inspector.log.collected_log import CollectedLog
 from ctrace.inspector.source.stacks import user_lines

@@ -14,7 +14,7 @@ from msgspec import Struct
 from ctrace.inspector.errors import SelectionError
 from ctrace.inspector.facts.fusion_facts import Buffer, Fusion, FusionCandidate, FusionRound, Node, NodeKind
 from ctrace.inspector.facts.graph_facts import GraphStage
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.session import RunDocument, Session
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.fusion_totals import Totals, totals

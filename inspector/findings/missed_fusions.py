@@ -13,7 +13,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from ctrace.inspector.facts.fusion_facts import Access, Buffer, BufferRole, Fusion, Node, NodeKind
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.fusion_totals import CALLED

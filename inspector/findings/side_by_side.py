@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.kernels import Kernel, Stage
+from ctrace.inspector.facts.kernel_facts import Kernel, Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.kernels.bounds import Least, bounds

@@ -8,7 +8,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from ctrace.inspector.facts.built import Built, Gpu
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.session import Graph, RunDocument, Session
 from ctrace.inspector.facts.target_facts import PUT_ON_CPU, UNNAMED_GPU, DeviceQuestion, Undecided
 from ctrace.inspector.grouping import grouped

@@ -44,7 +44,7 @@ from ctrace.inspector.facts.findings import Danger
 from ctrace.inspector.facts.fusion_facts import FusionDone, FusionRecord
 from ctrace.inspector.facts.graph_facts import AliasesFound, GraphPrinted, Module, Printed, Unrolled
 from ctrace.inspector.facts.guard_facts import GuardCost
-from ctrace.inspector.facts.kernels import (
+from ctrace.inspector.facts.kernel_facts import (
     CodeWritten,
     KernelCall,
     KernelMade,

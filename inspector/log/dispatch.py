@@ -55,7 +55,7 @@ from ctrace.inspector.facts.fake_facts import Assumed, ModelLoaded, Stopped
 from ctrace.inspector.facts.fusion_facts import FusionRecord
 from ctrace.inspector.facts.graph_facts import AliasesFound, GraphPrinted, GraphStage, Printed
 from ctrace.inspector.facts.guard_facts import GuardCost, GuardsFailed, GuardsPlaced
-from ctrace.inspector.facts.kernels import (
+from ctrace.inspector.facts.kernel_facts import (
     CodeWritten,
     KernelCall,
     KernelMade,

@@ -14,7 +14,7 @@ from ctrace.inspector.facts.compile_time import Metrics
 from ctrace.inspector.facts.findings import CacheUse, Limit, Owner, Recompile
 from ctrace.inspector.facts.graph_facts import Graphs, GraphStage, SymbolMeant, Unrolled
 from ctrace.inspector.facts.guard_facts import GuardText
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.outcome import CutOff
 from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
 from ctrace.inspector.facts.session import (

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ctrace.inspector.errors import DumpError, TargetError
 from ctrace.inspector.facts.built import IR_STAGES
 from ctrace.inspector.facts.graph_facts import GraphStage
-from ctrace.inspector.facts.kernels import Kernel, Launch, OutputCode, Stage
+from ctrace.inspector.facts.kernel_facts import Kernel, Launch, OutputCode, Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.graph_view import compiled
 from ctrace.inspector.findings.kernels.built_view import Resources, codes, resources, stages_of, text_of

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 from ctrace.inspector.errors import DumpError
-from ctrace.inspector.facts.kernels import Kernel
+from ctrace.inspector.facts.kernel_facts import Kernel
 from ctrace.inspector.facts.session import RunDocument, Session
 from ctrace.inspector.features.workshop.eject_kernel import EjectedPackage, EjectedPart, Size
 from ctrace.inspector.features.workshop.kernel_region import FUNCTIONS, RegionTensor

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ctrace.inspector.facts.built import Built, Gpu, LaunchTiming
 from ctrace.inspector.facts.fusion_facts import Buffer, Node
-from ctrace.inspector.facts.kernels import Argument, Stage
+from ctrace.inspector.facts.kernel_facts import Argument, Stage
 from ctrace.inspector.facts.user_kernels import Parameter, ParameterKind, UserKernel
 from ctrace.inspector.findings.kernels.at_line import KernelAtLine, LineDocument
 from ctrace.inspector.findings.kernels.built_view import (

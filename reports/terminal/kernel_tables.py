@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.facts.kernels import Kernel
+from ctrace.inspector.facts.kernel_facts import Kernel
 from ctrace.inspector.findings.kernels.kernel_view import (
     KernelOfPart,
     PartKernels,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ctrace.inspector.facts.built import Built
 from ctrace.inspector.facts.fusion_facts import Buffer, Node
-from ctrace.inspector.facts.kernels import Kernel
+from ctrace.inspector.facts.kernel_facts import Kernel
 from ctrace.inspector.findings.kernels.at_line import passages
 from ctrace.inspector.findings.kernels.built_view import Resources
 from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, Work

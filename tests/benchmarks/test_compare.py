@@ -10,7 +10,7 @@ from _compare import Share, compared, without_debugging
 from _tables import Emitted, Row, good_enough, table
 
 from ctrace.inspector.facts.built import Built, Ir
-from ctrace.inspector.facts.kernels import Kernel, Stage
+from ctrace.inspector.facts.kernel_facts import Kernel, Stage
 from ctrace.inspector.facts.session import Session, Target
 from ctrace.inspector.facts.target_facts import Undecided
 from ctrace.inspector.runs.store import Store

@@ -9,7 +9,7 @@ import pytest
 from ctrace.cli.progress import Many, Progress, many
 from ctrace.inspector.facts.bytecode_facts import GraphMade
 from ctrace.inspector.facts.fusion_facts import FusionRecord
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.run_events import CallBegan, CompileStarted, StackFrame
 from ctrace.inspector.features.check.check_model import CheckJob, JobKey
 from ctrace.inspector.features.check.pool import ENDED, STARTED

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphEvent, CudaGraphStatus
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.findings.cuda_graph_fold import cuda_graphs_of
 from ctrace.inspector.findings.cuda_graph_view import outlook, remedy, why_not_recorded
 from ctrace.inspector.log.collected_log import CollectedLog

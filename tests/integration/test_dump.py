@@ -106,7 +106,7 @@ for path in sorted(pathlib.Path(sys.argv[1]).rglob("*.py")):
 def test_gpu_files_import_without_a_gpu(ctrace: Command, triton: str):
     import torch
 
-    from ctrace.inspector.facts.kernels import OutputCode, Stage
+    from ctrace.inspector.facts.kernel_facts import OutputCode, Stage
     from ctrace.inspector.facts.session import Session
     from ctrace.reports.dump.dumping import dump
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.facts.kernels import Kernel
+from ctrace.inspector.facts.kernel_facts import Kernel
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.log.reader import LogEntry, read
 from ctrace.inspector.runs.load import load

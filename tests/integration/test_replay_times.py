@@ -14,7 +14,7 @@ from ctrace.inspector.capture.core.patch import patched  # noqa: E402
 from ctrace.inspector.capture.core.recorder import Postponed  # noqa: E402
 from ctrace.inspector.capture.kernels import record_cuda_graphs  # noqa: E402
 from ctrace.inspector.capture.kernels.record_cuda_graphs import CudaGraphPiece, ReplayTimes  # noqa: E402
-from ctrace.inspector.facts.kernels import Stage  # noqa: E402
+from ctrace.inspector.facts.kernel_facts import Stage  # noqa: E402
 from ctrace.inspector.facts.wire import Record, payload_of  # noqa: E402
 
 PIECE = CudaGraphPiece(PartIdentity({"frame_id": 0, "frame_compile_id": 0, "attempt": 0}, Stage.INFERENCE), 0)

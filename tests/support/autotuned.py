@@ -11,7 +11,7 @@ from ctrace.inspector.facts.autotuning import (
     TunedOperation,
     Untried,
 )
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.session import Session
 from tests.support.sessions import ALL, MODEL
 from tests.support.targeted import EMITTED, H100

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.built import Built, Gpu, Ir, LaunchTiming, StageTime
-from ctrace.inspector.facts.kernels import Argument, Kernel, Launch, Stage
+from ctrace.inspector.facts.kernel_facts import Argument, Kernel, Launch, Stage
 from ctrace.inspector.facts.session import Session
 from tests.support import sessions
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ctrace.inspector.facts.graph_facts import Graphs, GraphStage, Printed
-from ctrace.inspector.facts.kernels import Kernel, KernelBuffer, KernelCall, Pointer, Stage
+from ctrace.inspector.facts.kernel_facts import Kernel, KernelBuffer, KernelCall, Pointer, Stage
 from ctrace.inspector.facts.session import Compilation, Session
 
 SOURCE = """

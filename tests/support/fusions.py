@@ -14,7 +14,7 @@ from ctrace.inspector.facts.fusion_facts import (
     Refusal,
     Score,
 )
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.session import Session
 from tests.support.sessions import ENVIRONMENT, HEALTHY, MODEL
 

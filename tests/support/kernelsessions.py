@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.fusion_facts import Access, Buffer, BufferRole, Fusion, FusionRound, Node, NodeKind
-from ctrace.inspector.facts.kernels import Argument, Kernel, Launch, OutputCode, Stage, Statement
+from ctrace.inspector.facts.kernel_facts import Argument, Kernel, Launch, OutputCode, Stage, Statement
 from ctrace.inspector.facts.session import Environment, Graph, Session, Target
 from tests.support.sessions import CWD, ENVIRONMENT, HOSTILE_FILE, HOSTILE_TEXT, MODEL, PARTIAL
 

@@ -20,7 +20,7 @@ from ctrace.inspector.facts.findings import (
     Skip,
 )
 from ctrace.inspector.facts.fusion_facts import Fusion, FusionRound
-from ctrace.inspector.facts.kernels import Kernel, Stage
+from ctrace.inspector.facts.kernel_facts import Kernel, Stage
 from ctrace.inspector.facts.scenario_facts import Comparison, Outcome, Rule, ScenarioKind
 from ctrace.inspector.facts.session import (
     Bytecode,

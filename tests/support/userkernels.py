@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.session import Environment, Session
 from ctrace.inspector.facts.user_kernels import (
     Configuration,

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.capture.core.recorder import Recorder, compile_context
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.wire import Record
 
 

@@ -55,7 +55,7 @@ from ctrace.inspector.facts.cuda_graphs import (
     CudaGraphWarmedUp,
     Offender,
 )
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 
 
 class CudaGraphPiece(Struct, frozen=True):

@@ -35,7 +35,7 @@ from ctrace.inspector.capture.core.node_lines import stack_of, stacks_of
 from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.facts.kernels import (
+from ctrace.inspector.facts.kernel_facts import (
     KernelBuffer,
     KernelCall,
     KernelMade,

@@ -21,7 +21,7 @@ from msgspec import Struct
 from ctrace.inspector.capture.core.part import PartIdentity
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.facts.built import Built, KernelChosen, KernelCode, StageTime
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 
 # Chosen: a tool that hangs must not stop the run.
 _SECONDS = 30

@@ -8,7 +8,7 @@ from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.naming import at, place_ahead
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.facts.findings import Cause, CauseKind
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.trial import later_calls_of
 from ctrace.inspector.knowledge.counting import first_of, named
 from ctrace.inspector.source.text import any_keywords

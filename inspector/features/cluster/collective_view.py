@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.cluster_facts import CollectiveCalled, CollectiveOrigin, MeshMade
 from ctrace.inspector.facts.graph_facts import GraphStage
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.session import RunDocument, Session
 from ctrace.inspector.findings.graphs.fx import CALLS, FxGraph, FxNode, TensorType, item_bytes, number
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, compiled

@@ -45,7 +45,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.compile_time import CacheLookup, LookupOutcome
 from ctrace.inspector.facts.fusion_facts import Fusion, Node, NodeKind
 from ctrace.inspector.facts.guard_facts import Guard
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.memory_facts import FoundMemory, MemoryPeak
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.compare.changes import (

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.built import Built
 from ctrace.inspector.facts.graph_facts import GraphStage
-from ctrace.inspector.facts.kernels import Kernel, Stage
+from ctrace.inspector.facts.kernel_facts import Kernel, Stage
 from ctrace.inspector.facts.session import Compilation, Graph, Session
 from ctrace.inspector.facts.wire import titled
 from ctrace.inspector.features.compare.changes import Change, ChangeKind, What, edited, place, root_of

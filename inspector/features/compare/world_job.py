@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError, TargetError
 from ctrace.inspector.facts.cluster_facts import ClusterFacts, CollectiveCalled
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.compare.rank_summary import Apart, Summary, summary_of
 from ctrace.inspector.features.compare.ranks_of_job import (

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.kernels import Kernel, KernelCall, Stage
+from ctrace.inspector.facts.kernel_facts import Kernel, KernelCall, Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.workshop.free_sizes import generalized
 from ctrace.inspector.features.workshop.kernel_region import (

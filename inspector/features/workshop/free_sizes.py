@@ -12,7 +12,7 @@ from math import gcd, prod
 
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.kernels import KernelCall
+from ctrace.inspector.facts.kernel_facts import KernelCall
 from ctrace.inspector.features.workshop.kernel_region import Region, RegionStep, RegionTensor
 
 SYMBOL = "rows"

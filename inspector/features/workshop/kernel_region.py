@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.graph_facts import GraphStage
-from ctrace.inspector.facts.kernels import Kernel, KernelBuffer, KernelCall, Pointer
+from ctrace.inspector.facts.kernel_facts import Kernel, KernelBuffer, KernelCall, Pointer
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.workshop.size_expressions import (
     SEE_DUMP,

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ctrace.inspector.facts.bytecode_facts import Code, Rewritten
 from ctrace.inspector.facts.findings import Break, BreakKind
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.attention_view import answers, short
 from ctrace.inspector.grouping import grouped

@@ -20,7 +20,7 @@ from msgspec import Struct
 from ctrace.inspector.errors import SelectionError, TargetError
 from ctrace.inspector.facts.fusion_facts import Node
 from ctrace.inspector.facts.graph_facts import GraphStage
-from ctrace.inspector.facts.kernels import Kernel, Launch, Stage
+from ctrace.inspector.facts.kernel_facts import Kernel, Launch, Stage
 from ctrace.inspector.facts.session import RunDocument, Session
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.graphs.fx import is_view, op_name

@@ -5,7 +5,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from ctrace.inspector.facts.built import Gpu
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.kernels.built_view import Bound, bound_of

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.kernels import Kernel, Launch, OutputCode
+from ctrace.inspector.facts.kernel_facts import Kernel, Launch, OutputCode
 from ctrace.inspector.facts.session import Problem, Session, TorchCode
 from ctrace.inspector.log.fields import loaded
 from ctrace.inspector.source.stacks import user_lines

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.built import Built, BuiltEvent, KernelChosen, KernelCode, LaunchTiming
 from ctrace.inspector.facts.fusion_facts import Fusion, Node, NodeKind
-from ctrace.inspector.facts.kernels import (
+from ctrace.inspector.facts.kernel_facts import (
     Argument,
     CodeWritten,
     Kernel,

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ctrace.inspector.errors import SelectionError, did_you_mean
 from ctrace.inspector.facts.fusion_facts import Buffer, Fusion, Node
 from ctrace.inspector.facts.graph_facts import GraphStage
-from ctrace.inspector.facts.kernels import Kernel, Launch, Stage
+from ctrace.inspector.facts.kernel_facts import Kernel, Launch, Stage
 from ctrace.inspector.facts.session import Graph, Session
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.graphs.fx import CALLS, FxGraph, op_name

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from ctrace.inspector.facts.built import Gpu, KernelRefusal
-from ctrace.inspector.facts.kernels import Launch, Stage
+from ctrace.inspector.facts.kernel_facts import Launch, Stage
 from ctrace.inspector.facts.session import RunDocument, Session
 from ctrace.inspector.facts.target_facts import Basis, DeviceQuestion, Undecided
 from ctrace.inspector.findings.kernels.at_line import WrapperCode, some_at_line, wrappers

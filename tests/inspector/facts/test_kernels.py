@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.facts.fusion_facts import FusionRound
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from tests.support.helpers import MODEL, Log, whole
 
 

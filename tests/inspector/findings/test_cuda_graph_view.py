@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphReason, CudaGraphStatus
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.cuda_graph_view import outlook, sentence
 

@@ -14,7 +14,7 @@ from ctrace.inspector.facts.fusion_facts import (
     Refusal,
     Score,
 )
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from tests.support.helpers import MODEL, Log
 
 NAMES = ["op0", "op1", "op0_op1", "op2"]

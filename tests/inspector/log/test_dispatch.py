@@ -17,7 +17,7 @@ from ctrace.inspector.facts.bytecode_facts import Handler, Instruction
 from ctrace.inspector.facts.findings import Frame, Owner
 from ctrace.inspector.facts.fusion_facts import Fusion, FusionDone, FusionRound
 from ctrace.inspector.facts.guard_facts import GuardStack
-from ctrace.inspector.facts.kernels import KernelMade, Stage
+from ctrace.inspector.facts.kernel_facts import KernelMade, Stage
 from ctrace.inspector.facts.run_events import CallBegan, Listing, UnknownEvent
 from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioDone, ScenarioKind
 from ctrace.inspector.facts.session import Failure, FailurePhase

@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.built import Ir
-from ctrace.inspector.facts.kernels import Kernel, OutputCode, Stage
+from ctrace.inspector.facts.kernel_facts import Kernel, OutputCode, Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.reports.dump.dumping import built_of, code_files, dump, instructions
 from tests.support.targeted import ATTENTION, EMITTED, H100, MUL, built

@@ -7,7 +7,7 @@ import pytest
 import schemas
 
 from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphReason, CudaGraphStatus
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.features.time.timing_differences import timing_document
 from ctrace.inspector.features.time.timing_model import Timings
 from ctrace.inspector.findings.cuda_graph_view import cuda_graphs_document

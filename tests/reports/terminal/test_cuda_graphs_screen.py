@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from rich.console import RenderableType
 
 from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphReason, CudaGraphStatus
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.session import Problem, Session
 from ctrace.inspector.findings.cuda_graph_view import cuda_graphs_document
 from ctrace.inspector.session.summary import run_answer

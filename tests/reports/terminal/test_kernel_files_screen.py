@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import DumpError
 from ctrace.inspector.facts.graph_facts import Graphs, GraphStage, Printed
-from ctrace.inspector.facts.kernels import Argument, Kernel, Launch, OutputCode, Stage
+from ctrace.inspector.facts.kernel_facts import Argument, Kernel, Launch, OutputCode, Stage
 from ctrace.inspector.facts.session import Compilation, Environment, Session, Target
 from ctrace.reports.dump.dumped import Dumped, NotDumped
 from ctrace.reports.dump.dumping import dump

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.kernels import Kernel, Stage, Statement
+from ctrace.inspector.facts.kernel_facts import Kernel, Stage, Statement
 from ctrace.inspector.findings.kernels.kernel_view import Work
 from ctrace.reports.wording.kernels_wording import cut_lines, lines_text, short_names, source_text, work_text
 from tests.support.kernelsessions import PER

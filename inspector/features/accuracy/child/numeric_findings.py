@@ -15,7 +15,7 @@ from ctrace.inspector.facts.accuracy_facts import (
     PathStep,
     Promises,
 )
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.features.accuracy.accuracy_request import AccuracyRequest
 from ctrace.inspector.features.accuracy.child.kernel_judge import MOST_LOCATED, KernelJudge, SizeLimit, StoredBuffer
 from ctrace.inspector.features.accuracy.child.node_values import name_in_eager, needed, operator_name

@@ -37,7 +37,7 @@ from ctrace.inspector.capture.core.part import PartIdentity
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.kernels.triton_builds import TritonBuilds, resources
 from ctrace.inspector.facts.built import Built, KernelCode, KernelRefusal
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.run_events import ProblemMet
 from ctrace.inspector.facts.target_facts import TimedCandidate, Undecided
 from ctrace.inspector.facts.wire import Record

@@ -6,7 +6,7 @@ from typing import Any
 
 from ctrace.inspector.capture.kernels.record_built_kernels import Configurations
 from ctrace.inspector.facts.autotuning import KernelTuned
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 
 
 class Autotuner:

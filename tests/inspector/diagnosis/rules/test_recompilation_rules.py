@@ -5,7 +5,7 @@ from ctrace.inspector.diagnosis.advise import diagnose, trials
 from ctrace.inspector.facts.diagnosis import Counts
 from ctrace.inspector.facts.findings import Break, BreakKind, Cause, CauseKind, Frame, Owner, Recompile
 from ctrace.inspector.facts.guard_facts import GuardText
-from ctrace.inspector.facts.kernels import Kernel, Stage
+from ctrace.inspector.facts.kernel_facts import Kernel, Stage
 from ctrace.inspector.facts.scenario_facts import Outcome
 from ctrace.inspector.facts.session import Failure, FailurePhase, Graph, Scenario, Session
 from ctrace.inspector.facts.shape_facts import (

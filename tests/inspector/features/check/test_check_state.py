@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from ctrace.inspector.diagnosis.advice_sites import is_after_warm_up
 from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphStatus
 from ctrace.inspector.facts.findings import BreakKind, CacheUse, Cause, CauseKind, Cost, Limit, Owner, Recompile, Skip
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.session import Compilation, Coverage, Environment, Session
 from ctrace.inspector.facts.sites import SiteKey, SiteKind
 from ctrace.inspector.features.check.check_state import minor_of

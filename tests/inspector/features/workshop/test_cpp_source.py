@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.facts.kernels import Pointer
+from ctrace.inspector.facts.kernel_facts import Pointer
 from ctrace.inspector.features.workshop.eject_kernel import package_of
 from ctrace.inspector.features.workshop.kernel_region import (
     is_loaded,

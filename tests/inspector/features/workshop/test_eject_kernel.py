@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from ctrace.inspector.facts.kernels import Kernel, Pointer, Stage
+from ctrace.inspector.facts.kernel_facts import Kernel, Pointer, Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.workshop.eject_kernel import EjectedPackage, op_name, package_of
 from ctrace.inspector.features.workshop.free_sizes import generalized

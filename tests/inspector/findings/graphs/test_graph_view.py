@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.graph_facts import Graphs, GraphStage, Printed
-from ctrace.inspector.facts.kernels import Stage as Part
+from ctrace.inspector.facts.kernel_facts import Stage as Part
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.graph_lines import lines, of_line
 from ctrace.inspector.findings.graphs.graph_summary import Overview, Shares, notes, overview

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.facts.kernels import Argument, Layout, PartGenerated, Stage
+from ctrace.inspector.facts.kernel_facts import Argument, Layout, PartGenerated, Stage
 from ctrace.inspector.findings.kernels.emitted_code import parse
 from ctrace.inspector.findings.kernels.kernel_fold import BufferNames
 

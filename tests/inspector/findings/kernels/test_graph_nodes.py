@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.kernels import OutputCode
+from ctrace.inspector.facts.kernel_facts import OutputCode
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.kernels.kernel_view import graph_nodes
 from ctrace.inspector.runs.load import load_log

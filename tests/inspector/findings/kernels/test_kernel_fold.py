@@ -9,7 +9,7 @@ from typing import Any
 
 from ctrace.inspector.facts.built import Ir
 from ctrace.inspector.facts.fusion_facts import Access, Buffer, BufferRole, Fusion, Node, NodeKind
-from ctrace.inspector.facts.kernels import Kernel, Launch, OutputCode, Stage, Statement
+from ctrace.inspector.facts.kernel_facts import Kernel, Launch, OutputCode, Stage, Statement
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.kernels.kernel_fold import Costs, statements_of, unbalanced
 from tests.support.helpers import MODEL, Log

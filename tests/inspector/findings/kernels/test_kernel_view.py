@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.graph_facts import GraphStage, Printed
-from ctrace.inspector.facts.kernels import Launch, Stage
+from ctrace.inspector.facts.kernel_facts import Launch, Stage
 from ctrace.inspector.findings.kernels.at_line import (
     check_file,
     kernels_of,

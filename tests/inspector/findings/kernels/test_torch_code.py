@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.session import Problem, Session
 from ctrace.inspector.findings.kernels.emitted_code import with_torchs_kernels
 from ctrace.inspector.runs import load as loading

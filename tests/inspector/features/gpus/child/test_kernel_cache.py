@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.facts.built import Built, KernelCode, StageTime
-from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.features.gpus.child import compile_kernels as compilecache
 from ctrace.inspector.features.gpus.child.compile_kernels import CompileCache, CompiledKernel
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
