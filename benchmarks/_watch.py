@@ -8,8 +8,8 @@ import sys
 import typer
 
 from ctrace.cli.commands.graphs import GraphView, graphs_answer, graphs_view_screen
+from ctrace.cli.run_request import Request
 from ctrace.cli.show import show_answer
-from ctrace.cli.view_run import Request
 
 PARTS = ("compare", "time_kernels")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ctrace.cli.command_options import Screen
-from ctrace.cli.view_run import Request
+from ctrace.cli.run_request import Request
 from ctrace.inspector.errors import CtraceError, RunError, TargetError
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def show_compile_time(
         CtraceError: the command line, the target or the run is wrong, or a file cannot be written.
     """
     from ctrace.cli.console import check_output
+    from ctrace.cli.run_request import session_of
     from ctrace.cli.show import exit_code, show_document
-    from ctrace.cli.view_run import session_of
     from ctrace.inspector.findings.compile_time_view import CompileDocument, compile_document
 
     check_output(output)

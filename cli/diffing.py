@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctrace.cli.view_run import FollowedMemory, Request, saved, session_of
+from ctrace.cli.run_request import FollowedMemory, Request, saved, session_of
 from ctrace.inspector.errors import RunError, TargetError, did_you_mean
 from ctrace.inspector.files.scratch import scratch
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ctrace.cli.view_run import Request, session_of
+from ctrace.cli.run_request import Request, session_of
 from ctrace.inspector.errors import CtraceError, Exit, TargetError, did_you_mean
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import typer
 
 from ctrace.cli.command_options import Screen
 from ctrace.cli.console import check_output, write_report
-from ctrace.cli.view_run import Request, run_of, session_of
+from ctrace.cli.run_request import Request, run_of, session_of
 from ctrace.inspector.errors import Exit, TargetError
 from ctrace.inspector.facts.session import Session, Verdict
 

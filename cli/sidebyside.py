@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from ctrace.cli.command_options import Screen
 from ctrace.cli.console import check_output
-from ctrace.cli.view_run import Request, again_for_gpu, captured, gpu_names, new_for_gpu, saved
+from ctrace.cli.run_request import Request, again_for_gpu, captured, gpu_names, new_for_gpu, saved
 from ctrace.inspector.errors import CtraceError, Exit, RunError, TargetError
 
 if TYPE_CHECKING:

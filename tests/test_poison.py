@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ctrace.cli import view_run
+from ctrace.cli import run_request
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.runs.load import load_log
 from tests.support import fusions, guarded, kernelsessions, recompiled, sessions, targeted, userkernels
@@ -92,7 +92,7 @@ def commands(session: Session) -> list[list[str]]:
 
 
 def check(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(view_run, "saved", lambda _target, _store, _rank=None: session)
+    monkeypatch.setattr(run_request, "saved", lambda _target, _store, _rank=None: session)
     for words in commands(session):
         ran = ctrace(*words)
         assert ran.code in (0, 2), (words, ran.err[-3000:])
@@ -133,7 +133,7 @@ def test_all_recorded_sessions(log: Path, how: str, monkeypatch: pytest.MonkeyPa
 
 def test_json_reads_back_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
     session = poisoned(load_log(DATA / "fused.log"), everything)
-    monkeypatch.setattr(view_run, "saved", lambda _target, _store, _rank=None: session)
+    monkeypatch.setattr(run_request, "saved", lambda _target, _store, _rank=None: session)
     read = json.loads(ctrace("explain", "--json").out)
     assert [each["function"] for each in read["graphs"]] == [each.function for each in session.graphs]
     assert [each["file"] for each in read["graphs"]] == [each.file for each in session.graphs]
@@ -142,6 +142,6 @@ def test_json_reads_back_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ordinary_letters_are_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     session = poisoned(sessions.PARTIAL, lambda text: f"{text}é漢🙂")
-    monkeypatch.setattr(view_run, "saved", lambda _target, _store, _rank=None: session)
+    monkeypatch.setattr(run_request, "saved", lambda _target, _store, _rank=None: session)
     for words in (["explain"], ["explain", "--json"], ["explain", "--markdown"]):
         assert "é漢🙂" in ctrace(*words).out

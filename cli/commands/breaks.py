@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctrace.cli import command_options as opt
-from ctrace.cli.view_run import Request, on_a_run
+from ctrace.cli.run_request import Request, on_a_run
 
 if TYPE_CHECKING:
     from ctrace.inspector.facts.findings import Owner

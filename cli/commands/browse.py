@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ctrace.cli.view_run import Request, on_a_run
+from ctrace.cli.run_request import Request, on_a_run
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -22,7 +22,7 @@ def browse(request: Request) -> None:
     import asyncio
     import sys
 
-    from ctrace.cli.view_run import session_of
+    from ctrace.cli.run_request import session_of
     from ctrace.inspector.errors import SetupError, TargetError
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):

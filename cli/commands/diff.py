@@ -99,7 +99,7 @@ def _compared(
         CtraceError: one of them cannot be read or captured.
     """
     from ctrace.cli.diffing import in_folder, side, with_settings, worktrees
-    from ctrace.cli.view_run import Request, followed_memory
+    from ctrace.cli.run_request import Request, followed_memory
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.features.compare.compare_runs import compare
 

@@ -6,7 +6,7 @@ import typer
 from msgspec.structs import replace
 
 from ctrace.cli import command_options as opt
-from ctrace.cli.view_run import Request, on_a_run, run_of, session_of
+from ctrace.cli.run_request import Request, on_a_run, run_of, session_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -243,7 +243,7 @@ def _searched(request: FixRequest, store: "Store", earlier: "EarlierProof") -> "
     """Run the target and search for repairs; keep what is proved for a later `--apply`."""
     from ctrace.cli.console import say
     from ctrace.cli.progress import progress
-    from ctrace.cli.view_run import captured
+    from ctrace.cli.run_request import captured
     from ctrace.inspector.diagnosis.root_causes import root_causes
     from ctrace.inspector.facts.outcome import FailurePhase
     from ctrace.inspector.features.fix.repairs.applying import refuse_dirty

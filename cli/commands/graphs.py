@@ -10,7 +10,7 @@ import typer
 from msgspec import Struct
 
 from ctrace.cli import command_options as opt
-from ctrace.cli.view_run import Request, on_a_run
+from ctrace.cli.run_request import Request, on_a_run
 from ctrace.inspector.errors import TargetError
 
 if TYPE_CHECKING:
@@ -182,8 +182,8 @@ def picture(request: Request, view: GraphView, output: Path | None) -> None:
     import typer
 
     from ctrace.cli.console import check_output, say, write_report
+    from ctrace.cli.run_request import session_of
     from ctrace.cli.show import exit_code
-    from ctrace.cli.view_run import session_of
     from ctrace.inspector.findings.graphs.graphs_document import graph_stage_document
     from ctrace.inspector.session.summary import first_lines
     from ctrace.reports.format import plain

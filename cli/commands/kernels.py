@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from ctrace.cli import command_options as opt
-from ctrace.cli.view_run import Request, on_a_run
+from ctrace.cli.run_request import Request, on_a_run
 
 EXAMPLES = """\b
 Examples:

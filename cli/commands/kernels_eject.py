@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ctrace.cli import command_options as opt
-from ctrace.cli.view_run import Request
+from ctrace.cli.run_request import Request
 
 EXAMPLES = """\b
 Examples:

@@ -13,7 +13,7 @@ import typer
 from msgspec.structs import replace
 
 from ctrace.cli import command_options as opt
-from ctrace.cli.view_run import Request, on_a_run
+from ctrace.cli.run_request import Request, on_a_run
 
 if TYPE_CHECKING:
     from ctrace.inspector.features.compare.ranks_of_job import Job
@@ -196,7 +196,7 @@ def job_before_it_runs(request: Request, named: str | None, *, is_all: bool) -> 
         CtraceError: the target or an option is wrong, or a rank cannot be captured.
     """
     from ctrace.cli.progress import progress
-    from ctrace.cli.view_run import gpu_names
+    from ctrace.cli.run_request import gpu_names
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.features.compare.world_job import RankRun, named_ranks, world_job
     from ctrace.inspector.runs.capture_request import Options

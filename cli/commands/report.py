@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctrace.cli.view_run import FollowedMemory, Request, on_a_run
+from ctrace.cli.run_request import FollowedMemory, Request, on_a_run
 
 if TYPE_CHECKING:
     from ctrace.inspector.errors import Exit
@@ -56,7 +56,7 @@ def report(
 ) -> None:
     """Write a run, or what changed between two, as one HTML file that needs no network."""
     from ctrace.cli.console import check_output, write_report
-    from ctrace.cli.view_run import followed_memory
+    from ctrace.cli.run_request import followed_memory
 
     followed = followed_memory(request, memory=memory, tries_options=try_options)
     is_stdout = str(output) == "-"
@@ -83,8 +83,8 @@ def _page_of_run(
     request: Request, *, sass: bool, accuracy: bool, followed: FollowedMemory | None
 ) -> "tuple[SafeText, Exit | None]":
     """Write the page of a run, and return the exit code if the run is new."""
+    from ctrace.cli.run_request import session_of
     from ctrace.cli.show import exit_code
-    from ctrace.cli.view_run import session_of
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.features.doors import require
     from ctrace.reports.html.html_page import render_html
@@ -108,7 +108,7 @@ def _second_run(request: Request) -> str | None:
     Raises:
         CtraceError: the first run cannot be read, or more than two are named.
     """
-    from ctrace.cli.view_run import saved
+    from ctrace.cli.run_request import saved
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.runs.store import Store
 

@@ -328,7 +328,7 @@ def _found(request: ReproRequest) -> "tuple[Session, Resolved, Options, str | No
 
 
 def _captured(request: ReproRequest, target: str) -> "tuple[Session, Resolved]":
-    from ctrace.cli.view_run import captured
+    from ctrace.cli.run_request import captured
     from ctrace.inspector.runs.store import Store
     from ctrace.inspector.runs.target import resolve
 

@@ -39,8 +39,8 @@ def run(
 ) -> None:
     """Run a program unchanged, and report on stderr what torch.compile did."""
     from ctrace.cli.console import check_output, say_left, say_unsaved
+    from ctrace.cli.run_request import Request, refuse_name
     from ctrace.cli.show import Format, exit_code, show, shown_format
-    from ctrace.cli.view_run import Request, refuse_name
     from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.child import ChildProcess
     from ctrace.inspector.runs.options import check_options
@@ -87,7 +87,7 @@ def _gpu(text: str | None, *, build: bool) -> str | None:
     Raises:
         TargetError: it is unknown, there are several, or --build is set too.
     """
-    from ctrace.cli.view_run import Request, gpu_names
+    from ctrace.cli.run_request import Request, gpu_names
     from ctrace.inspector.errors import TargetError
 
     names = gpu_names(Request(options={"gpu": text, "build": build}))

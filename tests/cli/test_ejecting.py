@@ -9,7 +9,7 @@ from msgspec import structs
 from ctrace.cli import package_runs
 from ctrace.cli.main import joined
 from ctrace.cli.package_runs import EjectRequest, ejected
-from ctrace.cli.view_run import Request
+from ctrace.cli.run_request import Request
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.outcome import Failure, FailurePhase
 from ctrace.inspector.facts.session import Session

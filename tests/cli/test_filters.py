@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.cli import view_run
+from ctrace.cli import run_request
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.runs.load import load_log
 from tests.support import guarded, sessions
@@ -32,7 +32,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _show(monkeypatch: pytest.MonkeyPatch, session: Session) -> None:
-    monkeypatch.setattr(view_run, "saved", lambda _target, _store, _rank=None: session)
+    monkeypatch.setattr(run_request, "saved", lambda _target, _store, _rank=None: session)
 
 
 def _refused(line: str) -> str:
@@ -47,7 +47,7 @@ def _refused(line: str) -> str:
 
 @pytest.mark.parametrize("line", EARLY)
 def test_impossible_values_are_refused_before_a_run(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(view_run, "saved", lambda _target, _store, _rank=None: pytest.fail("looked for a run"))
+    monkeypatch.setattr(run_request, "saved", lambda _target, _store, _rank=None: pytest.fail("looked for a run"))
     _refused(line)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ctrace.cli.run_request import Request, gpu_names, session_of
 from ctrace.cli.sidebyside import sessions_for
-from ctrace.cli.view_run import Request, gpu_names, session_of
 from ctrace.inspector.errors import SetupError, TargetError
 from ctrace.inspector.facts.session import Session, Target
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named

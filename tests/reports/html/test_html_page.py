@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 from msgspec.structs import replace
 
-from ctrace.cli import view_run
+from ctrace.cli import run_request
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.memory_facts import StepMemoryDocument
 from ctrace.inspector.facts.session import Problem, Session
@@ -103,13 +103,13 @@ def test_size():
 
 @pytest.mark.parametrize("command", ["explain", "breaks", "recompiles", "shapes", "graphs", "fusion"])
 def test_data_is_what_json_prints(monkeypatch: pytest.MonkeyPatch, command: str):
-    monkeypatch.setattr(view_run, "saved", lambda target, store, rank=None: MADE["fused"])
+    monkeypatch.setattr(run_request, "saved", lambda target, store, rank=None: MADE["fused"])
     assert Read(render_html(MADE["fused"])).documents()[command] == json.loads(ctrace(command, "--json").out)
 
 
 def test_stages_and_kernels_are_what_json_prints(monkeypatch: pytest.MonkeyPatch):
     session = MADE["fused"]
-    monkeypatch.setattr(view_run, "saved", lambda target, store, rank=None: session)
+    monkeypatch.setattr(run_request, "saved", lambda target, store, rank=None: session)
     documents = Read(render_html(session)).documents()
     assert documents["kernels"] == json.loads(ctrace("kernels", "--source", "--json").out)
     stages = [name.split() for name in documents if name.startswith("stage ")]
