@@ -396,7 +396,7 @@ def _eject(session: "Session", kernels: "Iterable[Kernel]", folder: Path, *, is_
 
 def _show(session: "Session", found: "tuple[Ejected, ...]", model: str, *, json: bool) -> None:
     from ctrace.cli.show import show_document
-    from ctrace.inspector.findings.target_view import target_device
+    from ctrace.inspector.findings.target_gpu_view import target_device
     from ctrace.inspector.session.summary import run_answer
     from ctrace.reports.dump.eject_writing import EjectDocument
     from ctrace.reports.terminal.kernel_files_screen import ejected_screen

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from ctrace.inspector.diagnosis.explain_document import ExplainDocument
 from ctrace.inspector.facts.diagnosis import Diagnosis, RootCause
 from ctrace.inspector.facts.session import Compilation
-from ctrace.inspector.facts.target_facts import DeviceQuestion
-from ctrace.inspector.findings.target_view import question_place, question_sentence
+from ctrace.inspector.facts.target_gpu import DeviceQuestion
+from ctrace.inspector.findings.target_gpu_view import question_place, question_sentence
 from ctrace.inspector.session.summary import fast_sentence, other_problems
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import SafeText, markdown_text

@@ -15,7 +15,7 @@ from ctrace.inspector.errors import TargetError
 
 if TYPE_CHECKING:
     from ctrace.inspector.facts.session import Session
-    from ctrace.inspector.findings.target_view import TargetDocument
+    from ctrace.inspector.findings.target_gpu_view import TargetDocument
 
 EXAMPLES = """\b
 Examples:

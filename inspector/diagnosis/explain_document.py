@@ -29,7 +29,7 @@ from ctrace.inspector.facts.session import (
     Target,
     TorchRecord,
 )
-from ctrace.inspector.facts.target_facts import Basis, DeviceQuestion, Undecided
+from ctrace.inspector.facts.target_gpu import Basis, DeviceQuestion, Undecided
 from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, later_calls_of
 from ctrace.inspector.findings.breaks.break_view import RankedBreak, never_compiled, ranked
 from ctrace.inspector.findings.compile_time_fold import AllMetrics, all_metrics
@@ -47,7 +47,7 @@ from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, rows
 from ctrace.inspector.findings.kernels.user_kernels_view import in_one_line, stuck
 from ctrace.inspector.findings.scenario_view import Provoked, not_compared, provoked, recompiles_in, why_no_coverage
 from ctrace.inspector.findings.shape_view import violations
-from ctrace.inspector.findings.target_view import TargetDevice, left_open, not_emitted, questions, target_device
+from ctrace.inspector.findings.target_gpu_view import TargetDevice, left_open, not_emitted, questions, target_device
 from ctrace.inspector.session.summary import (
     LEFT_OUT,
     CodeTotals,

@@ -6,9 +6,9 @@ from typing import ClassVar, Generic, TypeVar
 from msgspec import Struct
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.target_facts import DeviceQuestion
+from ctrace.inspector.facts.target_gpu import DeviceQuestion
 from ctrace.inspector.findings.side_by_side import ComparedPart, side_by_side
-from ctrace.inspector.findings.target_view import questions
+from ctrace.inspector.findings.target_gpu_view import questions
 from ctrace.inspector.session.summary import CodeTotals, RunAnswer, code_totals, run_answer
 
 D = TypeVar("D")

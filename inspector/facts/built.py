@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, Struct, field
 
 from ctrace.inspector.facts.kernel_facts import Stage
-from ctrace.inspector.facts.target_facts import Multiprocessor
+from ctrace.inspector.facts.target_gpu import Multiprocessor
 from ctrace.inspector.facts.wire import Integer, Number, OfGraph, Record
 
 IR_STAGES = ("ttir", "ttgir", "llir", "ptx", "sass")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from msgspec import UNSET, Struct, UnsetType, field
 
 from ctrace.inspector.facts.kernel_facts import Stage
-from ctrace.inspector.facts.target_facts import Basis
+from ctrace.inspector.facts.target_gpu import Basis
 from ctrace.inspector.facts.wire import Integer, OfGraph
 
 

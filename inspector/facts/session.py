@@ -31,7 +31,7 @@ from ctrace.inspector.facts.passes import Attention, Pass
 from ctrace.inspector.facts.scenario_facts import Comparison, EagerResult, Outcome, ScenarioKind
 from ctrace.inspector.facts.shape_facts import Shaped
 from ctrace.inspector.facts.stored import HasText, Text
-from ctrace.inspector.facts.target_facts import DeviceQuestion, Undecided
+from ctrace.inspector.facts.target_gpu import DeviceQuestion, Undecided
 from ctrace.inspector.facts.trial import Part, Tried
 from ctrace.inspector.facts.user_kernels import UserKernel
 

@@ -13,7 +13,7 @@ from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.session import RunDocument, Session
 from ctrace.inspector.facts.user_kernels import UserKernel
 from ctrace.inspector.findings.autotuning_fold import status_of_failure
-from ctrace.inspector.findings.target_view import target_of
+from ctrace.inspector.findings.target_gpu_view import target_of
 from ctrace.inspector.knowledge.counting import count
 
 

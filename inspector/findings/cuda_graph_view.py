@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphStatus
 from ctrace.inspector.facts.session import RunDocument, Session
-from ctrace.inspector.findings.target_view import target_of
+from ctrace.inspector.findings.target_gpu_view import target_of
 from ctrace.inspector.knowledge.counting import count
 
 _WARNS = "cudagraph_dynamic_shape_warn_limit"

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ctrace.inspector.facts.fusion_facts import Access, BufferRole, Fusion, Node, NodeKind
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.target_facts import Basis
+from ctrace.inspector.facts.target_gpu import Basis
 
 CALLED = (NodeKind.EXTERNAL, NodeKind.USER)
 """Kinds of nodes whose code Inductor does not generate."""

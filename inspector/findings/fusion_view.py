@@ -16,12 +16,12 @@ from ctrace.inspector.facts.fusion_facts import Buffer, Fusion, FusionCandidate,
 from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.session import RunDocument, Session
-from ctrace.inspector.facts.target_facts import Basis
+from ctrace.inspector.facts.target_gpu import Basis
 from ctrace.inspector.findings.fusion_totals import Totals, totals
 from ctrace.inspector.findings.graphs.fx import is_view, operations
 from ctrace.inspector.findings.graphs.graph_view import compiled, instead
 from ctrace.inspector.findings.missed_fusions import Missed, not_fused
-from ctrace.inspector.findings.target_view import TargetDevice, target_device
+from ctrace.inspector.findings.target_gpu_view import TargetDevice, target_device
 from ctrace.inspector.knowledge.counting import memory
 
 

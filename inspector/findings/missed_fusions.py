@@ -15,7 +15,7 @@ from msgspec import Struct
 from ctrace.inspector.facts.fusion_facts import Access, Buffer, BufferRole, Fusion, Node, NodeKind
 from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.target_facts import Basis
+from ctrace.inspector.facts.target_gpu import Basis
 from ctrace.inspector.findings.fusion_totals import CALLED
 from ctrace.inspector.knowledge.advice import AdviceEntry, advice_on_refusal, entries
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ctrace.inspector.facts.kernel_facts import Kernel, Stage
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.target_facts import Basis
+from ctrace.inspector.facts.target_gpu import Basis
 from ctrace.inspector.findings.kernels.bounds import Least, bounds
 from ctrace.inspector.findings.kernels.built_view import Resources, resources
 from ctrace.inspector.grouping import grouped

@@ -67,7 +67,7 @@ from ctrace.inspector.facts.shape_facts import (
     SymbolMade,
     UnbackedMade,
 )
-from ctrace.inspector.facts.target_facts import DeviceQuestion, Undecided
+from ctrace.inspector.facts.target_gpu import DeviceQuestion, Undecided
 from ctrace.inspector.facts.trial import Part, Tried
 from ctrace.inspector.facts.user_kernels import UserKernel, UserKernelEvent, UserKernelWritten
 from ctrace.inspector.log.decode_sessions import danger_of, fusion_of, parts_of, scenario_of

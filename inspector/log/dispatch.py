@@ -76,7 +76,7 @@ from ctrace.inspector.facts.shape_facts import (
     SymbolMade,
     UnbackedMade,
 )
-from ctrace.inspector.facts.target_facts import DeviceQuestion, Undecided
+from ctrace.inspector.facts.target_gpu import DeviceQuestion, Undecided
 from ctrace.inspector.facts.trial import Tried
 from ctrace.inspector.facts.user_kernels import UserKernel, UserKernelWritten
 from ctrace.inspector.facts.wire import Record, header_field

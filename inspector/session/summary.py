@@ -16,7 +16,7 @@ from ctrace.inspector.facts.findings import BreakKind
 from ctrace.inspector.facts.outcome import NO_END_MARK, CutKind
 from ctrace.inspector.facts.scenario_facts import Outcome
 from ctrace.inspector.facts.session import Failure, FailurePhase, Problem, RunFacts, Session, Verdict
-from ctrace.inspector.facts.target_facts import Basis
+from ctrace.inspector.facts.target_gpu import Basis
 from ctrace.inspector.facts.trial import later_calls_of
 from ctrace.inspector.findings.breaks.break_view import lonely_skips, ranked
 from ctrace.inspector.findings.fusion_totals import Totals, session_totals
@@ -27,7 +27,7 @@ from ctrace.inspector.findings.kernels.user_kernels_view import stuck
 from ctrace.inspector.findings.missed_fusions import TopMissed, top_missed
 from ctrace.inspector.findings.rank_classes import rank_sentence
 from ctrace.inspector.findings.recompiles.recompile_view import groups
-from ctrace.inspector.findings.target_view import listed, not_emitted, open_sentence, target_of, target_sentence
+from ctrace.inspector.findings.target_gpu_view import listed, not_emitted, open_sentence, target_of, target_sentence
 from ctrace.inspector.knowledge.counting import count, named
 
 # Chosen: the verdict's lines; what to do has to stay on the first screen.

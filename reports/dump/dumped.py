@@ -6,9 +6,9 @@ from typing import ClassVar
 from msgspec import Struct
 
 from ctrace.inspector.facts.session import RunDocument
-from ctrace.inspector.facts.target_facts import Basis
+from ctrace.inspector.facts.target_gpu import Basis
 from ctrace.inspector.findings.kernels.built_view import Resources
-from ctrace.inspector.findings.target_view import TargetDevice
+from ctrace.inspector.findings.target_gpu_view import TargetDevice
 
 
 class DumpedKernel(Struct, frozen=True):

@@ -25,7 +25,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.graph_view import compiled
 from ctrace.inspector.findings.kernels.built_view import Resources, codes, resources, stages_of, text_of
 from ctrace.inspector.findings.kernels.emitted_code import dotted
-from ctrace.inspector.findings.target_view import called, target_device, target_of, target_sentence
+from ctrace.inspector.findings.target_gpu_view import called, target_device, target_of, target_sentence
 from ctrace.inspector.grouping import collected
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt

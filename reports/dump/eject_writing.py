@@ -21,7 +21,7 @@ from ctrace.inspector.features.workshop.eject_kernel import EjectedPackage, Ejec
 from ctrace.inspector.features.workshop.kernel_region import FUNCTIONS, RegionTensor
 from ctrace.inspector.features.workshop.size_expressions import symbols_of, value
 from ctrace.inspector.features.workshop.triton_helpers import HELPERS
-from ctrace.inspector.findings.target_view import TargetDevice, target_of
+from ctrace.inspector.findings.target_gpu_view import TargetDevice, target_of
 from ctrace.inspector.install_folders import PACKAGES
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt

@@ -19,7 +19,7 @@ from ctrace.inspector.facts.fake_facts import Assumed, AssumedFrom
 from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
 from ctrace.inspector.findings.graphs.cuts import Cut, cut_off
 from ctrace.inspector.findings.scenario_view import Provoked
-from ctrace.inspector.findings.target_view import TargetDevice
+from ctrace.inspector.findings.target_gpu_view import TargetDevice
 from ctrace.inspector.grouping import grouped
 from ctrace.inspector.log.dispatch import RECORDS
 from ctrace.inspector.session.summary import fast_sentence, other_problems
@@ -28,7 +28,7 @@ from ctrace.reports.format import duration, times
 from ctrace.reports.terminal.fusion_screen import fusion_lines, fusion_title
 from ctrace.reports.terminal.kernel_tables import most_moving
 from ctrace.reports.terminal.node_screen import places
-from ctrace.reports.terminal.target_screen import questions_section
+from ctrace.reports.terminal.target_gpu_screen import questions_section
 from ctrace.reports.terminal.widgets import (
     GAP,
     MOST,

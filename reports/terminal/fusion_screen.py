@@ -27,7 +27,7 @@ from ctrace.inspector.findings.missed_fusions import Missed, MissedKind, alike
 from ctrace.inspector.knowledge.advice import advice_on_refusal, entries
 from ctrace.inspector.session.summary import FusionSummary
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.target_screen import basis_line
+from ctrace.reports.terminal.target_gpu_screen import basis_line
 from ctrace.reports.terminal.widgets import MOST, capped, hanging, indented, item, more
 from ctrace.reports.wording.fusion_wording import (
     bytes_text,

@@ -39,12 +39,12 @@ from ctrace.inspector.findings.kernels.user_kernels_view import (
     notes,
     specialized,
 )
-from ctrace.inspector.findings.target_view import NEEDS_DEVICE, several
+from ctrace.inspector.findings.target_gpu_view import NEEDS_DEVICE, several
 from ctrace.inspector.grouping import grouped
 from ctrace.reports import format as fmt
 from ctrace.reports.dump.dumped import Dumped, DumpedPart
 from ctrace.reports.terminal.kernel_tables import kernels_tables, part_title, share_text
-from ctrace.reports.terminal.target_screen import (
+from ctrace.reports.terminal.target_gpu_screen import (
     basis_line,
     bounds_screen,
     choices_section,

@@ -17,7 +17,7 @@ from ctrace.inspector.findings.kernels.kernel_view import (
 from ctrace.inspector.findings.kernels.kernels_document import KernelsDocument
 from ctrace.inspector.grouping import grouped
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.target_screen import basis_line
+from ctrace.reports.terminal.target_gpu_screen import basis_line
 from ctrace.reports.terminal.widgets import GAP, MOST, capped, more, table
 from ctrace.reports.wording.kernels_wording import (
     UNKNOWN,

@@ -15,7 +15,7 @@ from ctrace.inspector.diagnosis.side_by_side_document import SideBySideDocument
 from ctrace.inspector.findings.fusion_view import FusedPart, FusionDocument
 from ctrace.inspector.findings.kernels.built_view import Resources
 from ctrace.inspector.findings.side_by_side import ComparedKernel, ComparedPart, One, SourceComparison
-from ctrace.inspector.findings.target_view import NEEDS_DEVICE, question_place, question_sentence
+from ctrace.inspector.findings.target_gpu_view import NEEDS_DEVICE, question_place, question_sentence
 from ctrace.inspector.knowledge.gpus.gpu_table import Listed, TargetGpu
 from ctrace.inspector.session.summary import CodeTotals, FusionSummary
 from ctrace.reports import format as fmt

@@ -12,7 +12,7 @@ from ctrace.inspector.facts.kernel_facts import Kernel
 from ctrace.inspector.findings.kernels.at_line import passages
 from ctrace.inspector.findings.kernels.built_view import Resources
 from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, Work
-from ctrace.inspector.findings.target_view import TargetDevice
+from ctrace.inspector.findings.target_gpu_view import TargetDevice
 from ctrace.inspector.knowledge.counting import named, plural
 from ctrace.inspector.session.summary import CodeTotals
 from ctrace.reports import format as fmt

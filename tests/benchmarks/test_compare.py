@@ -12,7 +12,7 @@ from _tables import Emitted, Row, good_enough, table
 from ctrace.inspector.facts.built import Built, Ir
 from ctrace.inspector.facts.kernel_facts import Kernel, Stage
 from ctrace.inspector.facts.session import Session, Target
-from ctrace.inspector.facts.target_facts import Undecided
+from ctrace.inspector.facts.target_gpu import Undecided
 from ctrace.inspector.runs.store import Store
 from tests.support import built
 from tests.support.places import DATA

@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.target_facts import Undecided
+from ctrace.inspector.facts.target_gpu import Undecided
 from ctrace.inspector.runs.load import load_log
 from tests.integration.conftest import Command
 

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.built import Built, Gpu, Ir, StageTime
 from ctrace.inspector.facts.kernel_facts import OutputCode, Stage
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.target_facts import DeviceQuestion, TimedCandidate, Undecided
+from ctrace.inspector.facts.target_gpu import DeviceQuestion, TimedCandidate, Undecided
 from tests.support.kernelsessions import KERNELS, MM, PER, WRAPPER
 from tests.support.sessions import ENVIRONMENT, HOSTILE_TEXT, MODEL
 

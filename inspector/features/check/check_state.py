@@ -9,7 +9,7 @@ from ctrace.inspector.facts.built import Built
 from ctrace.inspector.facts.cuda_graphs import CudaGraphStatus
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
-from ctrace.inspector.facts.target_facts import NOT_REAL
+from ctrace.inspector.facts.target_gpu import NOT_REAL
 from ctrace.inspector.features.check.check_model import CheckedState, JobKey
 from ctrace.inspector.features.check.policy_model import BREAKS_OF, Count
 from ctrace.inspector.findings.missed_fusions import not_fused

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.target_facts import Basis
+from ctrace.inspector.facts.target_gpu import Basis
 from ctrace.inspector.findings.graphs.attention_view import AttentionGroup, answers
 from ctrace.inspector.findings.graphs.fx import (
     At,

@@ -11,7 +11,7 @@ from ctrace.inspector.errors import SelectionError, TargetError, did_you_mean
 from ctrace.inspector.facts.graph_facts import Graphs, GraphStage, Printed
 from ctrace.inspector.facts.kernel_facts import Stage as Part
 from ctrace.inspector.facts.session import Compilation, Session
-from ctrace.inspector.facts.target_facts import Basis
+from ctrace.inspector.facts.target_gpu import Basis
 from ctrace.inspector.findings.graphs.fx import FxGraph, FxNode
 from ctrace.inspector.findings.graphs.parse import input_names, parse
 

@@ -15,7 +15,7 @@ from ctrace.inspector.findings.graphs.graph_summary import Overview, notes, over
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, compiled, only_one, with_modules
 from ctrace.inspector.findings.graphs.passes_view import Origin, PassRun, between, origins, runs
 from ctrace.inspector.findings.graphs.stage_diff import StageDiff, stage_diff, two_stages
-from ctrace.inspector.findings.target_view import TargetDocument, target_device
+from ctrace.inspector.findings.target_gpu_view import TargetDocument, target_device
 
 
 class GraphsDocument(TargetDocument, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ from ctrace.inspector.facts.fusion_facts import Node
 from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.kernel_facts import Kernel, Launch, Stage
 from ctrace.inspector.facts.session import RunDocument, Session
-from ctrace.inspector.facts.target_facts import Basis
+from ctrace.inspector.facts.target_gpu import Basis
 from ctrace.inspector.findings.graphs.fx import is_view, op_name
 from ctrace.inspector.findings.graphs.graph_lines import NodesAtLine, is_file, lines, of_line
 from ctrace.inspector.findings.kernels.kernel_view import (
@@ -35,7 +35,7 @@ from ctrace.inspector.findings.kernels.kernel_view import (
     suggestion,
     work_of_launch,
 )
-from ctrace.inspector.findings.target_view import TargetDevice, target_device, target_sentence
+from ctrace.inspector.findings.target_gpu_view import TargetDevice, target_device, target_sentence
 
 _MOST_LINES = 200
 """The most lines of a range for which to search graphs."""

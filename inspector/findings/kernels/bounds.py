@@ -7,7 +7,7 @@ from msgspec import Struct
 from ctrace.inspector.facts.built import Gpu
 from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.target_facts import Basis
+from ctrace.inspector.facts.target_gpu import Basis
 from ctrace.inspector.findings.kernels.built_view import Bound, bound_of
 from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, PartKernels, parts
 

@@ -34,7 +34,7 @@ from ctrace.inspector.errors import SelectionError, TargetError, did_you_mean
 from ctrace.inspector.facts.built import BINARY, IR_STAGES, Built, Gpu, Ir, LaunchTiming
 from ctrace.inspector.facts.kernel_facts import Kernel, Launch, Stage
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.target_facts import Basis, Multiprocessor
+from ctrace.inspector.facts.target_gpu import Basis, Multiprocessor
 from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.files.writing import write_bytes
 from ctrace.inspector.findings.kernels.at_line import source_lines

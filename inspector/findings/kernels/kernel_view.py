@@ -22,7 +22,7 @@ from ctrace.inspector.facts.fusion_facts import Buffer, Fusion, Node
 from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.kernel_facts import Kernel, Launch, Stage
 from ctrace.inspector.facts.session import Graph, Session
-from ctrace.inspector.facts.target_facts import Basis
+from ctrace.inspector.facts.target_gpu import Basis
 from ctrace.inspector.findings.graphs.fx import CALLS, FxGraph, op_name
 from ctrace.inspector.findings.graphs.graph_view import compiled
 

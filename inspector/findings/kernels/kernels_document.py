@@ -9,7 +9,7 @@ from msgspec.structs import asdict, replace
 from ctrace.inspector.facts.built import Gpu, KernelRefusal
 from ctrace.inspector.facts.kernel_facts import Launch, Stage
 from ctrace.inspector.facts.session import RunDocument, Session
-from ctrace.inspector.facts.target_facts import Basis, DeviceQuestion, Undecided
+from ctrace.inspector.facts.target_gpu import Basis, DeviceQuestion, Undecided
 from ctrace.inspector.findings.kernels.at_line import WrapperCode, some_at_line, wrappers
 from ctrace.inspector.findings.kernels.bounds import Least, PartLeast, bounds, least_of
 from ctrace.inspector.findings.kernels.built_view import LaunchTimes, Resources, StageCode, codes, resources, times
@@ -25,7 +25,7 @@ from ctrace.inspector.findings.kernels.kernel_view import (
     work_of_launch,
 )
 from ctrace.inspector.findings.kernels.user_kernels_view import NotedUserKernel, UserKernelCalls, calls
-from ctrace.inspector.findings.target_view import (
+from ctrace.inspector.findings.target_gpu_view import (
     Open,
     TargetDevice,
     left_open,

@@ -39,7 +39,7 @@ from ctrace.inspector.capture.kernels.triton_builds import TritonBuilds, resourc
 from ctrace.inspector.facts.built import Built, KernelCode, KernelRefusal
 from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.run_events import ProblemMet
-from ctrace.inspector.facts.target_facts import TimedCandidate, Undecided
+from ctrace.inspector.facts.target_gpu import TimedCandidate, Undecided
 from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.features.gpus.child.virtual_gpu import VirtualGpu
 from ctrace.inspector.knowledge.gpus.gpu_table import TargetGpu

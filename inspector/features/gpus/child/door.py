@@ -11,7 +11,7 @@ from ctrace.inspector.capture.core.forks import Cores
 from ctrace.inspector.capture.core.hook import Hook, When
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.facts.cluster_facts import RANKS_PER_NODE
-from ctrace.inspector.facts.target_facts import UNNAMED_GPU
+from ctrace.inspector.facts.target_gpu import UNNAMED_GPU
 from ctrace.inspector.features.gpus.child.absent_gpu import absent_gpu, where_absent
 from ctrace.inspector.features.gpus.child.compile_kernels import Metal
 from ctrace.inspector.features.gpus.child.eager_on_cpu import Pretence, StandIns, traced_as_there

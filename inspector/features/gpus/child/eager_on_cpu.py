@@ -25,7 +25,7 @@ from ctrace.inspector.capture.core.callers import GRAPH_FILE
 from ctrace.inspector.capture.core.hook import When
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.facts.target_facts import NOT_REAL, PUT_ON_CPU
+from ctrace.inspector.facts.target_gpu import NOT_REAL, PUT_ON_CPU
 from ctrace.inspector.features.gpus.child.torch_cuda_answers import DeviceQuestions, as_the_target
 
 CPU = "cpu"

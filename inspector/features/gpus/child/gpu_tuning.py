@@ -23,7 +23,7 @@ from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.kernels.record_kernels import ops_of, origins_of
-from ctrace.inspector.facts.target_facts import TimedCandidate, Undecided
+from ctrace.inspector.facts.target_gpu import TimedCandidate, Undecided
 from ctrace.inspector.source.stacks import user_lines
 
 _LANGUAGES = {

@@ -18,7 +18,7 @@ from ctrace.inspector.capture.core.environment import library_prefixes
 from ctrace.inspector.capture.core.hook import Hook, When
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.facts.findings import Owner
-from ctrace.inspector.facts.target_facts import DeviceQuestion
+from ctrace.inspector.facts.target_gpu import DeviceQuestion
 from ctrace.inspector.features.gpus.child.virtual_gpu import properties_of
 from ctrace.inspector.knowledge.gpus.gpu_table import TargetGpu
 from ctrace.inspector.source.owners import owner_of

@@ -68,7 +68,7 @@ from ctrace.inspector.capture.kernels.compile_driver import Driver
 from ctrace.inspector.capture.kernels.current_gpu import tf32_allowed
 from ctrace.inspector.facts.built import Gpu
 from ctrace.inspector.facts.kernel_facts import Stage
-from ctrace.inspector.facts.target_facts import TimedCandidate, Undecided
+from ctrace.inspector.facts.target_gpu import TimedCandidate, Undecided
 from ctrace.inspector.features.gpus.child.gpu_hooks import Hooks
 from ctrace.inspector.features.gpus.child.sdpa import attention_as_on
 from ctrace.inspector.knowledge.gpus.gpu_table import TargetGpu

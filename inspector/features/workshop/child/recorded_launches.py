@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ctrace.inspector.capture.kernels.compile_driver import Driver
 from ctrace.inspector.capture.kernels.triton_builds import resources
-from ctrace.inspector.facts.target_facts import Multiprocessor
+from ctrace.inspector.facts.target_gpu import Multiprocessor
 from ctrace.inspector.features.workshop.child.importing import Case, Operator
 from ctrace.inspector.features.workshop.package_model import KernelConfiguration
 from ctrace.inspector.findings.kernels.built_view import occupancy

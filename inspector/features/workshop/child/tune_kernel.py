@@ -263,7 +263,7 @@ def _resources(operator: Operator, index: int, case: Case, configuration: Kernel
 def _resident_here(made: Any, configuration: KernelConfiguration) -> tuple[float | None, str]:
     import torch
 
-    from ctrace.inspector.facts.target_facts import Multiprocessor
+    from ctrace.inspector.facts.target_gpu import Multiprocessor
     from ctrace.inspector.findings.kernels.built_view import occupancy
 
     facts: Any = torch.cuda.get_device_properties()  # torch's stub lacks some of its fields

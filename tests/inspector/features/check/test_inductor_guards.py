@@ -8,7 +8,7 @@ from ctrace.inspector.errors import Exit
 from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.facts.session import Problem
 from ctrace.inspector.facts.sites import SiteKind
-from ctrace.inspector.facts.target_facts import NOT_REAL
+from ctrace.inspector.facts.target_gpu import NOT_REAL
 from ctrace.inspector.features.check.check_model import CheckedState, CheckJob, SeenJob
 from ctrace.inspector.features.check.lock_file import lock_text
 from ctrace.inspector.features.check.ratchet import updated

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.facts.target_facts import Multiprocessor
+from ctrace.inspector.facts.target_gpu import Multiprocessor
 from ctrace.inspector.findings.kernels.built_view import OccupancyLimit, occupancy
 from tests.support.built import H100
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import Exit, TargetError
-from ctrace.inspector.facts.target_facts import Multiprocessor
+from ctrace.inspector.facts.target_gpu import Multiprocessor
 from ctrace.inspector.findings.kernels.built_view import occupancy
 from ctrace.inspector.knowledge.gpus.gpu_table import FORMATS, VECTOR_FORMATS, TargetGpu, gpu_named, gpus
 

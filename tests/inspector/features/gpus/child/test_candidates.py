@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from ctrace.inspector.facts.target_facts import TimedCandidate
+from ctrace.inspector.facts.target_gpu import TimedCandidate
 from ctrace.inspector.features.gpus.child.gpu_tuning import candidate, subject_of, taken_of
 
 

@@ -14,7 +14,7 @@ pytest.importorskip("triton")
 from ctrace.inspector.capture.inductor.emit import Codegen
 from ctrace.inspector.facts.built import Built, KernelCode, KernelRefusal
 from ctrace.inspector.facts.kernel_facts import Stage
-from ctrace.inspector.facts.target_facts import Undecided
+from ctrace.inspector.facts.target_gpu import Undecided
 from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.features.gpus.child import compile_kernels
 from ctrace.inspector.features.gpus.child.compile_kernels import CompileCache, CompiledKernel, CompileJob, Metal

@@ -10,7 +10,7 @@ from msgspec import Struct
 from ctrace.inspector.facts.built import Built, Gpu
 from ctrace.inspector.facts.kernel_facts import Stage
 from ctrace.inspector.facts.session import Graph, RunDocument, Session
-from ctrace.inspector.facts.target_facts import PUT_ON_CPU, UNNAMED_GPU, DeviceQuestion, Undecided
+from ctrace.inspector.facts.target_gpu import PUT_ON_CPU, UNNAMED_GPU, DeviceQuestion, Undecided
 from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.counting import named
 

@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.target_facts import Undecided
-from ctrace.inspector.findings.target_view import (
+from ctrace.inspector.facts.target_gpu import Undecided
+from ctrace.inspector.findings.target_gpu_view import (
     left_open,
     not_emitted,
     open_sentence,

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from ctrace.inspector.facts.built import Gpu
 from ctrace.inspector.facts.session import Environment
-from ctrace.inspector.facts.target_facts import DeviceQuestion, TimedCandidate, Undecided
+from ctrace.inspector.facts.target_gpu import DeviceQuestion, TimedCandidate, Undecided
 from ctrace.inspector.findings.kernels.bounds import Least, PartLeast, peaks
-from ctrace.inspector.findings.target_view import (
+from ctrace.inspector.findings.target_gpu_view import (
     NEEDS_DEVICE,
     Open,
     TargetDevice,
