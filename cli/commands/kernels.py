@@ -71,7 +71,7 @@ def kernels(
 ) -> None:
     """Show kernels with their ops, lines, bytes, FLOPs and code."""
     from ctrace.cli.filters import check_graph, check_ir, check_line, check_part
-    from ctrace.cli.kernel_views import KernelView, document, screen, side_by_side, with_torchs
+    from ctrace.cli.kernel_choice import KernelChoice, document, screen, side_by_side, with_torchs
     from ctrace.cli.show import show_answer
     from ctrace.cli.sidebyside import shown_side_by_side
 
@@ -79,7 +79,7 @@ def kernels(
     check_part(stage)
     check_line(line)
     check_ir(ir)
-    view = KernelView(graph, stage, kernel, line, dump, ir, source=source, wrapper=wrapper, all_of_it=all_of_it)
+    view = KernelChoice(graph, stage, kernel, line, dump, ir, source=source, wrapper=wrapper, all_of_it=all_of_it)
     if shown_side_by_side(
         request,
         output,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.cli.kernel_views import KernelView
+from ctrace.cli.kernel_choice import KernelChoice
 from ctrace.inspector.errors import TargetError
 from tests.cli.test_main import _ctrace
 from tests.support.places import DATA
@@ -68,7 +68,7 @@ def test_missing_things_are_refused(words: tuple[str, ...], what: str, todo: str
 )
 def test_exclusive_options_are_refused(options: dict[str, object], what: str) -> None:
     with pytest.raises(TargetError, match=f"{what} exclude each other"):
-        KernelView(**options)  # type: ignore[arg-type]
+        KernelChoice(**options)  # type: ignore[arg-type]
 
 
 def test_an_old_run_without_code(tmp_path: Path) -> None:

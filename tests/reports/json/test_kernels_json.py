@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from ctrace.cli.kernel_views import KernelView, document
+from ctrace.cli.kernel_choice import KernelChoice, document
 from ctrace.inspector.facts.session import Session
 from ctrace.reports.json.printer import render
 from tests.support import kernelsessions as made
@@ -11,7 +11,7 @@ from tests.support.explained import explained
 
 
 def _data(session: Session, **options: Any) -> dict[str, Any]:
-    read = json.loads(render(document(session, KernelView(**options))))
+    read = json.loads(render(document(session, KernelChoice(**options))))
     assert read["schema"] == 1
     return dict(read)
 

@@ -13,7 +13,7 @@ import shapes
 import typer.main
 from msgspec.structs import replace
 
-from ctrace.cli import kernel_views as kernelviews
+from ctrace.cli import kernel_choice as kernelviews
 from ctrace.cli.commands import graphs as graphviews
 from ctrace.cli.main import command_line
 from ctrace.inspector.diagnosis.breaks_document import breaks_document
@@ -82,7 +82,7 @@ def _graphs(**options: Any) -> Callable[[Session], str]:
 
 
 def _kernels(**options: Any) -> Callable[[Session], str]:
-    return lambda session: render(kernelviews.document(session, kernelviews.KernelView(**options)))
+    return lambda session: render(kernelviews.document(session, kernelviews.KernelChoice(**options)))
 
 
 def _several(each: Callable[[Session], Any]) -> Callable[[Session], str]:
@@ -111,7 +111,7 @@ WRITTEN: list[tuple[str, Callable[[Session], str]]] = [
     ("kernels", _kernels(wrapper=True)),
     ("kernels", _kernels(line="model.py:5")),
     ("kernels", _kernels(ir="ptx")),
-    ("kernels", _several(lambda session: kernelviews.document(session, kernelviews.KernelView()))),
+    ("kernels", _several(lambda session: kernelviews.document(session, kernelviews.KernelChoice()))),
 ]
 
 

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.cli.kernel_views import KernelView
+from ctrace.cli.kernel_choice import KernelChoice
 from ctrace.inspector.facts.session import Session
 from ctrace.reports.terminal.kernel_tables import fitted
 from tests.support import kernelsessions as made
@@ -12,20 +12,20 @@ from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.kernelviews import kernels_view
 
 VIEWS = {
-    "all": KernelView(),
-    "fused": KernelView(kernel="per"),
-    "called": KernelView(kernel="mm", all_of_it=True),
-    "unknown": KernelView(kernel="scale"),
-    "line": KernelView(line="model.py:5-7"),
-    "eager": KernelView(line="model.py:14"),
-    "source": KernelView(source=True),
-    "wrapper": KernelView(wrapper=True),
+    "all": KernelChoice(),
+    "fused": KernelChoice(kernel="per"),
+    "called": KernelChoice(kernel="mm", all_of_it=True),
+    "unknown": KernelChoice(kernel="scale"),
+    "line": KernelChoice(line="model.py:5-7"),
+    "eager": KernelChoice(line="model.py:14"),
+    "source": KernelChoice(source=True),
+    "wrapper": KernelChoice(wrapper=True),
 }
 WHOLE = ("source", "wrapper")
 """Screens with code, whose lines are never cut."""
 
 
-def _drawn(session: Session, view: KernelView, width: int, *, colors: bool = False) -> str:
+def _drawn(session: Session, view: KernelChoice, width: int, *, colors: bool = False) -> str:
     return drawn(kernels_view(session, view, width), width, colors=colors)
 
 
@@ -42,11 +42,11 @@ def test_screen_of_an_old_log(width: int) -> None:
 
 
 HOSTILE_VIEWS = [
-    KernelView(),
-    KernelView(kernel="script"),
-    KernelView(line="1"),
-    KernelView(source=True),
-    KernelView(wrapper=True),
+    KernelChoice(),
+    KernelChoice(kernel="script"),
+    KernelChoice(line="1"),
+    KernelChoice(source=True),
+    KernelChoice(wrapper=True),
 ]
 
 
@@ -58,7 +58,7 @@ def test_hostile_screen(width: int) -> None:
 
 
 @pytest.mark.parametrize("view", HOSTILE_VIEWS)
-def test_foreign_text_cannot_control_the_terminal(view: KernelView) -> None:
+def test_foreign_text_cannot_control_the_terminal(view: KernelChoice) -> None:
     shown = _drawn(made.HOSTILE, view, 80)
     assert not [letter for letter in ("\x1b", "\u202e", "\r") if letter in shown]
 
@@ -75,7 +75,7 @@ def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(name: str, session: 
 
 @pytest.mark.parametrize("width", [80, 140])
 def test_code_is_complete_except_for_comments(width: int) -> None:
-    lines = _drawn(made.KERNELS, KernelView(source=True, kernel="per"), width).splitlines()
+    lines = _drawn(made.KERNELS, KernelChoice(source=True, kernel="per"), width).splitlines()
     assert [line for line in lines if not line.lstrip().startswith("#")] == [*made.TRITON.splitlines(), ""]
 
 
@@ -87,23 +87,23 @@ def test_colors_only_on_a_terminal() -> None:
 def test_names_stay_apart_on_a_narrow_screen() -> None:
     names = [f"triton_poi_fused__to_copy_add_clone_convolution_relu_{number}" for number in range(12)]
     kernels = tuple(replace(made.PER, name=name) for name in names)
-    shown = _drawn(replace(made.KERNELS, kernels=kernels), KernelView(), 80)
+    shown = _drawn(replace(made.KERNELS, kernels=kernels), KernelChoice(), 80)
     column = [line.split()[0] for line in shown.splitlines() if line.startswith("triton") and "…" in line]
     assert len(column) == len(set(column)) == len(names)
 
 
 def test_unknown_values_are_not_zero() -> None:
-    shown = _drawn(made.OLD, KernelView(), 80)
+    shown = _drawn(made.OLD, KernelChoice(), 80)
     assert "bytes and FLOPs not known" in shown
     assert " 0 " not in shown
 
 
 def test_known_values_need_no_explanation() -> None:
-    assert "?" not in _drawn(made.KNOWN, KernelView(), 80)
+    assert "?" not in _drawn(made.KNOWN, KernelChoice(), 80)
 
 
 def test_a_run_without_kernels_says_so() -> None:
-    assert "No kernel was generated in this run." in _drawn(replace(made.KERNELS, kernels=()), KernelView(), 80)
+    assert "No kernel was generated in this run." in _drawn(replace(made.KERNELS, kernels=()), KernelChoice(), 80)
 
 
 def test_long_lists_are_counted_and_all_shows_them() -> None:
@@ -111,10 +111,10 @@ def test_long_lists_are_counted_and_all_shows_them() -> None:
         replace(made.PER, graph=f"{part}/0", name=f"k_{number}") for part in range(8) for number in range(14)
     )
     session = replace(made.KERNELS, kernels=kernels)
-    shown = _drawn(session, KernelView(), 80)
+    shown = _drawn(session, KernelChoice(), 80)
     assert shown.count("and 2 more kernels: see --all") == 6
     assert "and 2 more graph parts: see --all" in shown
-    assert "more" not in _drawn(session, KernelView(all_of_it=True), 80)
+    assert "more" not in _drawn(session, KernelChoice(all_of_it=True), 80)
 
 
 @pytest.mark.parametrize(

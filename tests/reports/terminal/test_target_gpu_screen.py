@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ctrace.cli.kernel_views import KernelView
+from ctrace.cli.kernel_choice import KernelChoice
 from ctrace.inspector.diagnosis.explain_document import explain_document
 from ctrace.inspector.diagnosis.side_by_side_document import side_by_side_document
 from ctrace.inspector.facts.session import Session
@@ -46,7 +46,7 @@ SIDE_BY_SIDE = {
 
 
 def kernels(session: Session, width: int, **options: object) -> str:
-    return drawn(kernels_view(session, KernelView(**options), width), width)  # type: ignore[arg-type]
+    return drawn(kernels_view(session, KernelChoice(**options), width), width)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -105,7 +105,7 @@ def test_a_gpu_with_few_known_facts() -> None:
 
 
 def test_spills_are_highlighted() -> None:
-    assert re.search(r"\x1b\[1;31m *12\x1b", drawn(kernels_view(EMITTED, KernelView(), 140), 140, colors=True))
+    assert re.search(r"\x1b\[1;31m *12\x1b", drawn(kernels_view(EMITTED, KernelChoice(), 140), 140, colors=True))
 
 
 @pytest.mark.parametrize("width", [60, *WIDTHS])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     KernelsAnswer: TypeAlias = KernelsDocument | LineDocument | WrappersDocument | StageDocument | Dumped
 
 
-class KernelView(Struct, frozen=True):
+class KernelChoice(Struct, frozen=True):
     """The options of one command line.
 
     Raises:
@@ -68,7 +68,7 @@ class KernelView(Struct, frozen=True):
         return not any((self.kernel, self.line, self.dump, self.ir, self.source, self.wrapper))
 
 
-def side_by_side(found: "SideBySideDocument[KernelsAnswer]", view: KernelView, width: int) -> Screen:
+def side_by_side(found: "SideBySideDocument[KernelsAnswer]", view: KernelChoice, width: int) -> Screen:
     """Return a screen that compares several GPUs."""
     from ctrace.reports.terminal.side_by_side_screen import kernels_side_by_side
 
@@ -90,7 +90,7 @@ def with_torchs(session: "Session") -> "Session":
 _MOST_PROBLEMS = 3
 
 
-def document(session: "Session", view: KernelView) -> "KernelsAnswer":
+def document(session: "Session", view: KernelChoice) -> "KernelsAnswer":
     """Answer for what the options select.
 
     Raises:
@@ -114,7 +114,7 @@ def document(session: "Session", view: KernelView) -> "KernelsAnswer":
     )
 
 
-def screen(answer: "KernelsAnswer", view: KernelView, width: int) -> Screen:
+def screen(answer: "KernelsAnswer", view: KernelChoice, width: int) -> Screen:
     """Return the answer as a screen."""
     from ctrace.inspector.findings.kernels import kernels_document as kernels
     from ctrace.inspector.findings.kernels.at_line import LineDocument
