@@ -41,7 +41,7 @@ _PACKAGES = "ctrace.inspector.features.workshop.package_model"
 _GRAPHS, _KERNELS, _LESSONS = (
     "ctrace.inspector.findings.graphs.graphs_document",
     "ctrace.inspector.findings.kernels.kernels_document",
-    "ctrace.inspector.findings.breaks.lessons",
+    "ctrace.inspector.findings.breaks.advice_lookup",
 )
 
 COMMANDS: dict[str, tuple[Form, ...]] = {

@@ -80,7 +80,7 @@ def _owner(name: str | None) -> "Owner | None":
 def _explain(name: str, *, json: bool, output: Path | None) -> None:
     from ctrace.cli.console import check_output
     from ctrace.cli.show import show_document
-    from ctrace.inspector.findings.breaks.lessons import lesson
+    from ctrace.inspector.findings.breaks.advice_lookup import lesson
     from ctrace.reports.terminal.findings_screen import lesson_screen
 
     check_output(output)

@@ -49,7 +49,7 @@ def recompiles(
 def _explain(name: str, *, json: bool, output: Path | None) -> None:
     from ctrace.cli.console import check_output
     from ctrace.cli.show import show_document
-    from ctrace.inspector.findings.breaks.lessons import cause_lesson
+    from ctrace.inspector.findings.breaks.advice_lookup import cause_lesson
     from ctrace.reports.terminal.findings_screen import cause_lesson_screen
 
     check_output(output)

@@ -14,7 +14,7 @@ from ctrace.inspector.errors import Exit, TargetError
 from ctrace.inspector.facts.sites import Site, SiteKey
 from ctrace.inspector.features.check.check_model import CheckOutcome, FindingKind, JobKey
 from ctrace.inspector.features.check.policy_model import Allow
-from ctrace.inspector.findings.breaks.lessons import Lesson, lesson
+from ctrace.inspector.findings.breaks.advice_lookup import Lesson, lesson
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import SafeText, json_text

@@ -9,8 +9,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ctrace.inspector.facts.findings import Break, BreakKind, Owner, Skip
+from ctrace.inspector.findings.breaks.advice_lookup import CauseLesson, Lesson, Registered
 from ctrace.inspector.findings.breaks.break_view import RankedBreak, together
-from ctrace.inspector.findings.breaks.lessons import CauseLesson, Lesson, Registered
 from ctrace.inspector.knowledge.advice import AdviceEntry
 from ctrace.inspector.source.text import Snippet
 from ctrace.reports import format as fmt

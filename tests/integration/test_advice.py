@@ -13,7 +13,7 @@ import pytest
 
 import ctrace
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.breaks.lessons import registered_ids
+from ctrace.inspector.findings.breaks.advice_lookup import registered_ids
 from ctrace.inspector.knowledge.advice import AdviceEntry, entries
 from ctrace.inspector.knowledge.releases import release_of, torch_version
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ctrace.inspector.diagnosis.breaks_document import breaks_document
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.breaks.lessons import CauseCase, CauseLesson, Lesson, Registered
+from ctrace.inspector.findings.breaks.advice_lookup import CauseCase, CauseLesson, Lesson, Registered
 from ctrace.inspector.knowledge.advice import AdviceEntry, Lifetime, Unadvised
 from ctrace.reports.json.printer import render
 from tests.support import sessions

@@ -24,7 +24,7 @@ from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session, Target
 from ctrace.inspector.features.bytecode.bytecode_view import bytecode_document
-from ctrace.inspector.findings.breaks.lessons import cause_lesson, lesson
+from ctrace.inspector.findings.breaks.advice_lookup import cause_lesson, lesson
 from ctrace.inspector.findings.fusion_view import fusion_document
 from ctrace.inspector.findings.guard_view import guards_document
 from ctrace.inspector.findings.shapes_document import shapes_document

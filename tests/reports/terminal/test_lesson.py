@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.findings.breaks.lessons import CauseCase, CauseLesson, Lesson, Registered
+from ctrace.inspector.findings.breaks.advice_lookup import CauseCase, CauseLesson, Lesson, Registered
 from ctrace.inspector.knowledge.advice import AdviceEntry, Lifetime, Unadvised, entries
 from ctrace.reports.terminal.findings_screen import cause_lesson_screen, lesson_screen
 from tests.support.golden import WIDTHS, assert_golden, drawn

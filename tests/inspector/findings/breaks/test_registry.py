@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.findings.breaks import lessons
-from ctrace.inspector.findings.breaks.lessons import Registered, registered, registered_ids
+from ctrace.inspector.findings.breaks import advice_lookup
+from ctrace.inspector.findings.breaks.advice_lookup import Registered, registered, registered_ids
 
 Install = Callable[[Any], None]
 
@@ -25,20 +25,20 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         find(lambda _name: ModuleSpec("torch", None, origin=str(tmp_path / "torch" / "__init__.py")))
 
     def find(finder: Callable[[str], ModuleSpec | None]) -> None:
-        monkeypatch.setattr(lessons, "find_spec", finder)
-        lessons._registry.cache_clear()
+        monkeypatch.setattr(advice_lookup, "find_spec", finder)
+        advice_lookup._registry.cache_clear()
 
     yield make
-    lessons._registry.cache_clear()
+    advice_lookup._registry.cache_clear()
 
 
 @pytest.fixture
 def no_torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """Have no torch."""
-    monkeypatch.setattr(lessons, "find_spec", lambda _name: None)
-    lessons._registry.cache_clear()
+    monkeypatch.setattr(advice_lookup, "find_spec", lambda _name: None)
+    advice_lookup._registry.cache_clear()
     yield monkeypatch
-    lessons._registry.cache_clear()
+    advice_lookup._registry.cache_clear()
 
 
 def entry(title: str = "Print", explanation: str = "Dynamo cannot print.", hints: tuple[str, ...] = ()) -> Any:
@@ -103,7 +103,7 @@ def test_a_damaged_registry_has_no_entries(install: Install, text: str):
 
 def test_a_torch_without_a_registry(no_torch: pytest.MonkeyPatch, tmp_path: Path):
     spec = ModuleSpec("torch", None, origin=str(tmp_path / "torch" / "__init__.py"))
-    no_torch.setattr(lessons, "find_spec", lambda _name: spec)
+    no_torch.setattr(advice_lookup, "find_spec", lambda _name: spec)
     assert registered_ids() == ()
 
 
@@ -122,7 +122,7 @@ def test_something_else_that_is_called_torch(no_torch: pytest.MonkeyPatch, spec:
             raise spec
         return spec
 
-    no_torch.setattr(lessons, "find_spec", find)
+    no_torch.setattr(advice_lookup, "find_spec", find)
     assert registered_ids() == ()
 
 

@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 
+from ctrace.inspector.findings.breaks.advice_lookup import registered_ids
 from ctrace.inspector.findings.breaks.break_fold import _PHRASES
-from ctrace.inspector.findings.breaks.lessons import registered_ids
 from ctrace.inspector.knowledge.advice import (
     AdviceEntry,
     advice_on_break,

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from ctrace.inspector.findings.breaks.lessons import registered_ids
+from ctrace.inspector.findings.breaks.advice_lookup import registered_ids
 from ctrace.inspector.knowledge.advice import Lifetime, entries, files_of, known_ids, lifetime, unadvised
 from ctrace.inspector.knowledge.releases import NEWEST, release_of, torch_version
 

@@ -3,8 +3,8 @@
 import pytest
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.findings.breaks import lessons
-from ctrace.inspector.findings.breaks.lessons import Registered, cause_lesson, lesson
+from ctrace.inspector.findings.breaks import advice_lookup
+from ctrace.inspector.findings.breaks.advice_lookup import Registered, cause_lesson, lesson
 from ctrace.inspector.knowledge.advice import entries
 
 TOLD = Registered("GB9999", "A new break", "Too new.", ("Wait.",))
@@ -14,8 +14,8 @@ TOLD = Registered("GB9999", "A new break", "Too new.", ("Wait.",))
 def torch_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretend to have a torch that knows two gb ids."""
     registry = {"GB9999": TOLD, "GB0170": Registered("GB0170", "Data-dependent branching", "No.", ())}
-    monkeypatch.setattr(lessons, "registered", registry.get)
-    monkeypatch.setattr(lessons, "registered_ids", lambda: tuple(registry))
+    monkeypatch.setattr(advice_lookup, "registered", registry.get)
+    monkeypatch.setattr(advice_lookup, "registered_ids", lambda: tuple(registry))
 
 
 @pytest.mark.parametrize("name", ["GB0170", "gb0170", "Gb170", "170", "0170", " gb0170 "])
@@ -54,7 +54,7 @@ def test_an_id_that_torch_has_no_words_for():
 
 @pytest.mark.parametrize(("gb", "absence"), [("GB9193", "torch 2.15 and newer have it"), ("GB0060", "")])
 def test_an_id_of_another_torch(gb: str, absence: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lessons, "torch_version", lambda: "2.13.0+cpu")
+    monkeypatch.setattr(advice_lookup, "torch_version", lambda: "2.13.0+cpu")
     found = lesson(gb)
     assert (found.torch, found.version, found.absence) == (None, "2.13", absence)
 
