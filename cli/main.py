@@ -220,15 +220,28 @@ def _refuse_words(error: Any) -> NoReturn:
         print(message, file=sys.stderr)
         sys.exit(error.exit_code)
     context = error.ctx
-    where = f"ctrace {context.info_name}" if context is not None and context.parent is not None else "ctrace"
-    if context is not None and hasattr(error, "possibilities"):
-        names = (name for each in context.command.params for name in (*each.opts, *each.secondary_opts))
-        known = [name for name in names if name.startswith("-")]  # arguments are parameters too
-        todo = did_you_mean(error.option_name, known, f"{where} -h lists the options")
-        _refuse(TargetError(f"there is no option {error.option_name}", todo))
+    where = "ctrace"
+    if context is not None and context.parent is not None:  # inside of a command
+        where = f"ctrace {context.info_name}"
+    if context is not None and hasattr(error, "possibilities"):  # only an unknown option has them
+        _refuse(_unknown_option(error, where))
+    _refuse(_other_words(message, where))
+
+
+def _unknown_option(error: Any, where: str) -> TargetError:
+    names = (name for each in error.ctx.command.params for name in (*each.opts, *each.secondary_opts))
+    known = [name for name in names if name.startswith("-")]  # arguments are parameters too
+    todo = did_you_mean(error.option_name, known, f"{where} -h lists the options")
+    return TargetError(f"there is no option {error.option_name}", todo)
+
+
+def _other_words(message: str, where: str) -> TargetError:
+    """Make two lines of a message of typer, such as `No such command 'x'. Did you mean 'y'?`."""
     what, asks, guess = message.partition(" Did you mean ")
-    todo = f"did you mean {guess}" if asks else f"{where} -h shows how to write it"
-    _refuse(TargetError(f"{what[:1].lower()}{what[1:]}".rstrip("."), todo))
+    todo = f"{where} -h shows how to write it"
+    if asks:
+        todo = f"did you mean {guess}"
+    return TargetError(f"{what[:1].lower()}{what[1:]}".rstrip("."), todo)
 
 
 def _system_error(error: OSError) -> RunError:

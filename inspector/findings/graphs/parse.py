@@ -189,13 +189,20 @@ def call(parts: NodeStatement, known: Container[str]) -> NodeCall | None:
 
 
 def _called(value: str, known: Container[str]) -> NodeCall | None:
+    """Parse `path(args)`, a call whose bracket closes at the end; where the path begins with a node, it is a method."""
     path = _PATH.match(value)
-    if path is None or not value.startswith("(", path.end()) or closing(value, path.end()) != len(value) - 1:
+    if path is None or not value.startswith("(", path.end()):
+        return None
+    is_one_call = closing(value, path.end()) == len(value) - 1  # `f(x) + 1` and `f(x).y` are none
+    if not is_one_call:
         return None
     target, args = path[0], value[path.end() + 1 : -1]
     first, _, method = target.partition(".")
     if method and first in known:
-        return NodeCall(FxNodeKind.CALL_METHOD, method, f"{first}, {args}" if args else first)
+        receiver_and_args = first
+        if args:
+            receiver_and_args = f"{first}, {args}"
+        return NodeCall(FxNodeKind.CALL_METHOD, method, receiver_and_args)
     return NodeCall(FxNodeKind.CALL_FUNCTION, target, args)
 
 
