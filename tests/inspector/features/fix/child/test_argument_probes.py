@@ -12,6 +12,7 @@ from torch import nn
 from ctrace.inspector.capture.calls.model_files import Loaded
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.facts.scenario_facts import ScenarioKind
 from ctrace.inspector.facts.trial import Mined, Observed, ProofRequest
 from ctrace.inspector.features.fix.child.argument_probes import (
     broadcast,
@@ -36,7 +37,8 @@ MASK = torch.tensor([True, False])
 
 def observed(forward: Forward, args: tuple[Any, ...], probe: str) -> Observed:
     net = type("Net", (nn.Module,), {"forward": forward})()
-    ways = {"base": Way(lambda: Call(copy.deepcopy(args), {}))}
+    # Called once, as what ctrace provokes: the third call of a scenario shows state, which these models have none of.
+    ways = {"base": Way(lambda: Call(copy.deepcopy(args), {}), kind=ScenarioKind.PROVOKED)}
     request = ProofRequest("", probes=(f"base, {probe}",), seconds=600.0, mined=Mined(further_integers=(2, 12)))
     observer = ModelObserver(Loaded(net, ways), request, train=False)
     entries = tuple(each.entry for each in observer.observe())
