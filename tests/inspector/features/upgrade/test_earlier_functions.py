@@ -56,6 +56,15 @@ made = maker(10)
 EARLIER = LATER.replace("+ 2", "+ 1").replace("def other(x, y):\n    return x + y", "def other(x):\n    return x")
 
 
+@pytest.fixture(autouse=True)
+def _frozen() -> Iterator[None]:
+    """Freeze again what the tests collected, which `put_back` unfreezes: else each full collection searches it all."""
+    was_frozen = gc.get_freeze_count() > 0
+    yield
+    if was_frozen:
+        gc.freeze()
+
+
 @pytest.fixture
 def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     (tmp_path / "later_torch_module.py").write_text(LATER)

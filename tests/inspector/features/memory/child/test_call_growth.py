@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.features.memory.child.call_growth import (
     GrowingCalls,
     TensorHolder,
@@ -146,10 +145,23 @@ def test_a_key_is_not_asked_for_its_text() -> None:
     assert (found.text, found.name) == ("states", "states")
 
 
-def test_what_a_function_holds_is_seen_while_it_runs_and_nothing_of_it_is_kept() -> None:
-    ledger, lines, gone = Ledger(), OperatorLines(), list[bool]()
-    lines._owners[HERE] = Owner.USER
-    growth = GrowingCalls(ledger, lines, sees_functions=True)
+class LinesOfThisFile(OperatorLines):
+    """Only this file is the user's.
+
+    It holds nothing: through the variables of the functions below, a search would reach torch, and all it holds.
+    """
+
+    def __init__(self) -> None:
+        pass
+
+    def is_users(self, file: str) -> bool:
+        return file == HERE
+
+
+def test_what_a_function_holds_is_seen_while_it_runs_and_nothing_of_it_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "__main__")  # pytest's: it is searched, too, and reaches all tests
+    ledger, gone = Ledger(), list[bool]()
+    growth = GrowingCalls(ledger, LinesOfThisFile(), sees_functions=True)
     _loop(ledger, growth, gone)
     assert gone == [True]
     assert not ledger.alive()
