@@ -283,9 +283,10 @@ def test_a_loop_is_also_called_with_inputs_that_end_it_at_once():
     probing = Probing(request, observer.watch)
     crossed = [*probing._missed("base", probing._observers(before))]
     assert (fraction, ends) in crossed
-    request = replace(request, probes=(f"base, {fraction} on {ends}",), conditions=())
+    probe = f"base, {fraction} on {ends}"
+    request = replace(request, probes=(probe,), conditions=())
     first, second = (
         Observed(tuple(each.entry for each in ModelObserver(Loaded(net, ways), request, train=False).observe()))
         for net in (before, after)
     )
-    assert {each.entry for each in differences(first, second)} == {*request.probes}
+    assert {each.entry for each in differences(first, second)} == {probe}
