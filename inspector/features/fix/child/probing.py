@@ -296,9 +296,11 @@ class Probing:
 
         `ways` are the scenarios, the first of which is the one that probes change.
         """
+        asked = self._request.timed
+        if asked == ():
+            return  # before the subject is copied and all its probes are made
         first = next(iter(ways.values()))
         known = {f"{subject_name}, {name}": each for name, each in self._observers(fresh()).items()}
-        asked = self._request.timed
         if asked is None:
             extremes = (f"{subject_name}, {name}" for name in _EXTREMES if f"{subject_name}, {name}" in self.run_names)
             names = [*[*ways, *self._one_for_each_side()][:_MOST_TIMED], *extremes]
