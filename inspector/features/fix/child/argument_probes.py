@@ -24,6 +24,8 @@ _MOST_ELEMENTS = 1 << 20
 ROWS = {"": 1.0, " beside small inputs": 1e-4, " beside large inputs": 1e4}
 """Factors of the inputs where numbers become tensors with a dimension more: which side of a branch is taken decides
 whether the result has that dimension, too."""
+SPARSE = " alone sparse"
+"""What the name of a call ends with that passes one matrix in a sparse layout."""
 _REFUSALS = ("TypeError", "AttributeError")
 """What a call raises for an argument of a kind that it does not take."""
 
@@ -89,7 +91,7 @@ def other_kinds(spelled: Change) -> dict[str, Change]:
         found |= {
             f"tensor {at + 1} alone as number": lambda call, at=at: _tensors_as_numbers(call, at),  # type: ignore[misc]
             f"number {at + 1} alone as tensor": lambda call, at=at: _of_numbers(spelled(call), torch.tensor, only=at),  # type: ignore[misc]
-            f"tensor {at + 1} alone sparse": lambda call, at=at: _sparse(call, at),  # type: ignore[misc]
+            f"tensor {at + 1}{SPARSE}": lambda call, at=at: _sparse(call, at),  # type: ignore[misc]
             f"number {at + 1} alone as float": lambda call, at=at: _of_numbers(spelled(call), float, int, only=at),  # type: ignore[misc]
             f"number {at + 1} alone infinite": lambda call, at=at: _of_numbers(  # type: ignore[misc]
                 spelled(call), lambda _: float("inf"), only=at

@@ -21,6 +21,7 @@ from ctrace.inspector.capture.isolation.random_states import RandomStates, seed
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import ATTRIBUTE, NEEDED, ON, OTHERS_IN_FLOAT64, Entry, ProofRequest
 from ctrace.inspector.features.fix.child.argument_probes import (
+    SPARSE,
     broadcast,
     emptied,
     many,
@@ -207,7 +208,8 @@ class Probing:
         more = further(self._request.mined.further, spelled)
         others = {**more, **other_shapes(), **other_dtypes(subject), **others_alone(spelled)}
         others |= {**other_kinds(spelled), **searches(spelled)}
-        repeated = {*other_kinds(spelled), *other_shapes()}
+        # Not sparse ones: most ops of a side take these, and torch.where does not, whatever the model is for.
+        repeated = {name for name in (*other_kinds(spelled), *other_shapes()) if not name.endswith(SPARSE)}
         found |= {
             name: Observer(change=change, is_crossed=name in repeated)
             for name, change in others.items()

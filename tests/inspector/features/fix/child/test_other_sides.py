@@ -162,6 +162,8 @@ def test_forms_are_repeated_on_the_side_that_the_scenario_misses():
     assert other >= {"batch 1", "dimension 1 larger", "floats as uint8", "empty batch", BUFFERS_IN_FLOAT64, "float16"}
     assert "one dimension less" in other
     assert "numbers as tensors" not in other, "no such form, so none with other values"
+    assert "base, tensor 1 alone sparse" in found
+    assert "tensor 1 alone sparse" not in other, "torch.where refuses it, whatever the model is for"
 
 
 NET = nn.Linear(3, 3)
