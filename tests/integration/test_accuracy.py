@@ -44,6 +44,7 @@ config.{setting} = Wrong()
 """
 
 
+@pytest.mark.long
 def test_a_wrong_operation_is_named_inside_its_fused_kernel(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL + RELU)
     result = ctrace("accuracy", "model.py", "--train", "--json", "--fail-on", "culprit")

@@ -47,12 +47,14 @@ def assert_judged(tmp_path: Path, warm_server: WarmServer | None) -> Judge:
     return judge
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("names", [ROUNDS[0], pytest.param(ROUNDS[1], marks=pytest.mark.slow)], ids=" ".join)
 def test_each_model_with_another_edit(names: tuple[str, ...], assert_judged: Judge) -> None:
     assert_judged(dict(zip(WRITTEN, map(named, names), strict=True)), WRITTEN)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "names", [PARTIAL_ROUNDS[1], pytest.param(PARTIAL_ROUNDS[0], marks=pytest.mark.slow)], ids=" ".join
