@@ -327,7 +327,9 @@ def next_commands(fixes: Fixes, target: str, *, options: str = "", applies: bool
     asked = _asked(fixes)
     if asked:
         answers = " ".join(f"--accept {name}" for name in asked)
-        commands.append((f"{again} {answers}", f"answer yes to the {named(len(asked), 'question')}"))
+        commands.append(
+            (f"{again} {answers}", f"answer yes to the {named(len(asked), 'question')}, and show the patch")
+        )
     if found is not None and found.files and not applies:
         commands.append((f"{again} --apply", "write this patch"))
         # A patch that removes no finding only saves graphs; what the questions are about removes some.

@@ -79,7 +79,7 @@ _BROADCAST_FORMS = ("of one row", "of one column", "for each row")
 _BROADCAST = tuple(f"tensor {at} alone {form}" for at in _ALONE for form in _BROADCAST_FORMS)
 _OF_PRECISION = "model in "
 """What the name of a call begins with whose model has another precision."""
-_ONE_KIND = "Do tensors that callers pass always have the same dtype? With one in {kind}, {{}}"
+_ONE_KIND = "Do these inputs always have the same dtype as each other? With tensor {at} alone in {kind}, {{}}"
 _EMPTY = "Do batches always have elements? With an empty one, {}"
 _UNUSUAL = {
     "integer inputs": "Are these inputs always floats? With integers, {}",
@@ -109,14 +109,20 @@ _UNUSUAL = {
     **dict.fromkeys(_EMPTIED, "Does each tensor that callers pass have elements? With an empty one, {}"),
     **dict.fromkeys(_BROADCAST, "Do callers never pass a tensor that is broadcast beside others? With one, {}"),
     **dict.fromkeys(_KEYLESS, "Do dictionaries that callers pass always have the same keys? Without one, {}"),
-    **{f"tensor {at} alone in float64": _ONE_KIND.format(kind="float64") for at in _ALONE},
-    **{f"tensor {at} alone as integers": _ONE_KIND.format(kind="integers") for at in _ALONE},
-    **{f"tensor {at} alone as booleans": _ONE_KIND.format(kind="booleans") for at in _ALONE},
-    **{f"tensor {at} alone NaN": "Are these inputs always without NaN? With NaN in one, {}" for at in _ALONE},
-    **{f"tensor {at} alone None": "Do callers always pass these tensors? With None for one, {}" for at in _ALONE},
+    **{f"tensor {at} alone in float64": _ONE_KIND.format(at=at, kind="float64") for at in _ALONE},
+    **{f"tensor {at} alone as integers": _ONE_KIND.format(at=at, kind="integers") for at in _ALONE},
+    **{f"tensor {at} alone as booleans": _ONE_KIND.format(at=at, kind="booleans") for at in _ALONE},
+    **{
+        f"tensor {at} alone NaN": f"Are these inputs always without NaN? With tensor {at} alone NaN, {{}}"
+        for at in _ALONE
+    },
+    **{
+        f"tensor {at} alone None": f"Do callers always pass these tensors? With None for tensor {at}, {{}}"
+        for at in _ALONE
+    },
     # Without the other side of a condition, a difference for an empty batch is one that calls of a loader show.
     **{f"{name}{ON}": _EMPTY for name in ("empty batch", "empty rows")},
-    BUFFERS_IN_FLOAT64: "Do buffers always have the dtype of the parameters? In float64, {}",
+    BUFFERS_IN_FLOAT64: "Do buffers always have the dtype of the parameters? With the buffers alone in float64, {}",
     OTHERS_IN_FLOAT64: "Do tensors that other objects hold always have this dtype? In float64, {}",
     NEEDED: "Are inputs and state never written to between a call and its backward pass? With such a write, {}",
     NO_ELEMENTS: "Do lists and dictionaries that callers pass always have elements? With empty ones, {}",
@@ -697,7 +703,13 @@ def _inputs_of(difference: CallDifference) -> str:
 
 def _question_about(difference: CallDifference) -> str:
     words = _words_of(_inputs_of(difference))
-    return f"{words.format(f'eager differs: {difference.detail}')}."
+    what, _, beside = difference.entry.rpartition(", ")[2].partition(ON)
+    is_of_values = what == OTHERS_IN_FLOAT64 or what.startswith(_OF_PRECISION)
+    # Who tries the question with a scenario's inputs sees no difference: they take the side where there is none.
+    where = ""
+    if beside and not is_of_values and not beside.startswith(REDRAWN):
+        where = " on the other side of the condition"
+    return f"{words.format(f'eager differs{where}: {difference.detail}')}."
 
 
 def _questions(change: ChangeToProve, unusual: Iterable[CallDifference]) -> dict[str, str]:

@@ -57,6 +57,24 @@ def test_how_an_attribute_of_another_kind_is_refused_does_not_matter(first: str,
     assert all(_question_about(each).startswith("Do all objects have `self.rate` of") for each in unusual)
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            "tensor 2 alone in float64 on zeros",
+            "With tensor 2 alone in float64, eager differs on the other side of the condition: ",
+        ),
+        ("tensor 2 alone in float64", "With tensor 2 alone in float64, eager differs: "),
+        (f"{OTHERS_IN_FLOAT64} on negated", "In float64, eager differs: "),
+    ],
+)
+def test_a_question_says_where_only_the_other_side_shows_it(name: str, words: str):
+    before = Observed((Entry(f"base, {name}"),))
+    after = Observed((Entry(f"base, {name}", raised=OTHER),))
+    (found,) = _parted(differences(before, after))[0]
+    assert words in _question_about(found)
+
+
 def test_what_a_backward_pass_needs_now_is_a_question_for_either_side():
     name = f"base, {NEEDED} on negated"
     before, after = Observed((Entry(name),)), Observed((Entry(name, needed=("state mask",)),))
