@@ -59,6 +59,7 @@ def first_line_with_a_node(app: Browser) -> int:
     return int(places[0].rpartition(":")[2])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "size"), [*((name, (80, 24)) for name in MADE), ("kernels", (140, 50)), ("partial", (140, 50))]
 )

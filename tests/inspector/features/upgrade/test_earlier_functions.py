@@ -17,6 +17,8 @@ from ctrace.inspector.features.upgrade.child.earlier_functions import put_back, 
 from ctrace.inspector.features.upgrade.reasons import called_functions
 from ctrace.inspector.runs.capture_request import TorchSource
 
+pytestmark = pytest.mark.thorough
+
 LATER = """\
 import functools
 

@@ -4,6 +4,8 @@ import pytest
 
 from tests.support.repaired import FOLDER, REPAIRS, UPDATE, Case, all_cases, update
 
+pytestmark = pytest.mark.thorough
+
 CASES = all_cases()
 
 
