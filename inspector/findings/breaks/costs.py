@@ -35,7 +35,7 @@ class _Tally(Struct):
 
     def add(self, owners: _Owners, stack: Iterable[Frame], number: int) -> None:
         """Add a number to the break or skip that is responsible for the innermost frame for which one is."""
-        # The line of a break explains more than the function that is left in eager because of it.
+        # The line of a break explains more than the function that falls back to eager because of it.
         for frame in reversed(tuple(stack)):
             key = owners.codes.key(frame)
             if (site := owners.breaks_at.get((frame.file, frame.line))) is not None:

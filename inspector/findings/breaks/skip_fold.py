@@ -120,7 +120,7 @@ def _by_failure(raw: CollectedLog, skip: Skip, measured: MetricsMeasured) -> Ski
     suppressed = any((left.file, left.name, left.rule) == (skip.file, skip.function, "failed") for left in raw.left)
     if raw.environment.get("ctrace"):
         rule = "failed" if suppressed else "raised"
-    else:  # torch alone does not log what it left in eager
+    else:  # torch alone does not log what fell back to eager
         rule = {True: "failed", False: "thrown", None: "unclear"}[measured.suppresses]
     first = (measured.fail_reason or "").strip().partition("\n")
     reason = " ".join(f"{first[0]} {first[2]}".split()) or "torch logs no reason"

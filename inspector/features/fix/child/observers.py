@@ -381,7 +381,7 @@ def _of_others(subject: Any) -> list[Any]:
 
 def _of_held_modules(subject: Any) -> dict[str, Observer]:
     """Return observers that cast, freeze and train the modules of a function, a bound method or a callable object."""
-    if not _with_own_modules(subject)[1]:
+    if not _held_modules(subject):
         return {}
 
     def each(change: Callable[[Any], Any]) -> Prepare:
@@ -402,30 +402,47 @@ def _of_held_modules(subject: Any) -> dict[str, Observer]:
     return found
 
 
+def _held_modules(subject: Any) -> list[Any]:
+    """Return the modules in the closure and the file of a function, or in the attributes of an object."""
+    import torch
+
+    if isinstance(subject, FunctionType):
+        held = [*_globals_of(subject).values(), *_contents(subject)]
+    else:
+        held = [*own(getattr(subject, "__self__", subject)).values()]
+    return [each for each in held if isinstance(each, torch.nn.Module)]
+
+
 def _with_own_modules(subject: Any) -> tuple[Any, list[Any]]:
     """Return a subject whose modules are its own, and them.
 
     Copies of a function share what it reads from its closure and its file, so it is made again with copies of these.
     """
-    import torch
-
-    def modules_in(values: Iterable[Any]) -> list[Any]:
-        return [value for value in values if isinstance(value, torch.nn.Module)]
-
+    modules = _held_modules(subject)
     if not isinstance(subject, FunctionType):
-        return subject, modules_in(own(getattr(subject, "__self__", subject)).values())
-    memo: dict[int, Any] = {}
-    held = {name: subject.__globals__[name] for name in subject.__code__.co_names if name in subject.__globals__}
-    cells = [each.cell_contents if _is_filled(each) else None for each in subject.__closure__ or ()]
-    made = {id(each): copy.deepcopy(each, memo) for each in modules_in((*held.values(), *cells))}
+        return subject, modules
+    memo: dict[int, Any] = {}  # parts that two of them share stay shared
+    made = {id(each): copy.deepcopy(each, memo) for each in modules}
     closure = [
         CellType(made[id(value)]) if id(value) in made else cell
-        for value, cell in zip(cells, subject.__closure__ or (), strict=True)
+        for value, cell in zip(_contents(subject), subject.__closure__ or (), strict=True)
     ]
-    names = {**subject.__globals__, **{name: made[id(value)] for name, value in held.items() if id(value) in made}}
-    function = FunctionType(subject.__code__, names, subject.__name__, subject.__defaults__, tuple(closure))
+    names = {name: made[id(value)] for name, value in _globals_of(subject).items() if id(value) in made}
+    function = FunctionType(
+        subject.__code__, {**subject.__globals__, **names}, subject.__name__, subject.__defaults__, tuple(closure)
+    )
     function.__kwdefaults__ = subject.__kwdefaults__
     return function, list(made.values())
+
+
+def _globals_of(function: FunctionType) -> dict[str, Any]:
+    """Return the names of its file that a function reads; attributes of the same names are among them."""
+    return {name: function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__}
+
+
+def _contents(function: FunctionType) -> list[Any]:
+    """Return what the cells of a function's closure hold, None for an empty one."""
+    return [each.cell_contents if _is_filled(each) else None for each in function.__closure__ or ()]
 
 
 def _is_filled(cell: CellType) -> bool:

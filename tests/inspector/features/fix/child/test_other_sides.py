@@ -201,3 +201,17 @@ def test_modules_that_a_function_holds_are_cast_in_a_copy(subject: Any):
     assert not found["modules frozen"].prepare(other)(X).requires_grad
     assert NET.weight.dtype is torch.float32
     assert NET.weight.requires_grad
+
+
+class Uncopied(nn.Linear):
+    """A layer that refuses to be copied, as one with a handle does."""
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise TypeError("no copies")
+
+
+def test_a_module_that_cannot_be_copied_fails_its_own_probes_alone():
+    found = observers(closed_over(Uncopied(3, 3)), Mined())
+    assert "under autocast" in found
+    with pytest.raises(TypeError, match="no copies"):
+        found["modules frozen"].prepare(closed_over(Uncopied(3, 3)))
