@@ -202,7 +202,7 @@ ORDER = (
     ("features.doors",),
     ("files", "processes", "facts"),
     ("knowledge", "log", "source"),
-    ("findings",),
+    ("edits", "findings"),
     ("session",),
     ("diagnosis",),
     ("runs",),

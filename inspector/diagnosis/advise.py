@@ -10,7 +10,6 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.diagnosis.advice_edits import is_disjoint
 from ctrace.inspector.diagnosis.attribute_changes import apply_of
 from ctrace.inspector.diagnosis.diagnosis_scene import (
     CALLS,
@@ -23,6 +22,7 @@ from ctrace.inspector.diagnosis.diagnosis_scene import (
 from ctrace.inspector.diagnosis.diagnosis_scene import counts as counts
 from ctrace.inspector.diagnosis.preconditions import contradiction, is_edit_of_library
 from ctrace.inspector.diagnosis.root_causes import root_causes
+from ctrace.inspector.edits.line_edits import is_disjoint
 from ctrace.inspector.errors import CtraceError, telling_line
 from ctrace.inspector.facts.diagnosis import Diagnosis, Effect, Finding, RootCause, Suggestion
 from ctrace.inspector.facts.outcome import FailurePhase

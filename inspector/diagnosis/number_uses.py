@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from ctrace.inspector.diagnosis.advice_edits import functions_at
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
+from ctrace.inspector.edits.line_edits import functions_at
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.knowledge.torch_ops import number_arguments
 from ctrace.inspector.source.text import nodes_of, parsed

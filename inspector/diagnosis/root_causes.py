@@ -41,9 +41,9 @@ from pathlib import PurePath
 
 from msgspec.structs import replace
 
-from ctrace.inspector.diagnosis.advice_edits import functions_at
 from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, titled_by_generation
 from ctrace.inspector.diagnosis.naming import break_kind, described, steps
+from ctrace.inspector.edits.line_edits import functions_at
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootCost, RootKind, Symptom
 from ctrace.inspector.facts.findings import Break, BreakKind, Cause, CauseKind, Frame, Owner, Recompile, Skip
 from ctrace.inspector.facts.session import Session

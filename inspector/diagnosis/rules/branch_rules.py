@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import count, pairwise
 from typing import NamedTuple
 
-from ctrace.inspector.diagnosis.advice_edits import Change, line_edits, shortened, source_of, statement_at
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.rules.value_rules import at_break, branch_on
+from ctrace.inspector.edits.line_edits import Change, line_edits, shortened, source_of, statement_at
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break
 from ctrace.inspector.facts.trial import Trial

@@ -11,10 +11,10 @@ from pathlib import PurePath
 
 from msgspec import Struct
 
-from ctrace.inspector.diagnosis.advice_edits import Change, functions_at, line_edits, shortened, source_of, trial_of
 from ctrace.inspector.diagnosis.decoding import Growth, growth_in, is_switch, plain_name, sized
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.naming import place_ahead
+from ctrace.inspector.edits.line_edits import Change, functions_at, line_edits, shortened, source_of, trial_of
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.findings import Cause, CauseKind
 from ctrace.inspector.facts.shape_facts import DimKind

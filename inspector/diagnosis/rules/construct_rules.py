@@ -10,7 +10,10 @@ from typing import TypeGuard
 
 from msgspec import Struct
 
-from ctrace.inspector.diagnosis.advice_edits import (
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library, short_place
+from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.rules.value_rules import at_break
+from ctrace.inspector.edits.line_edits import (
     Change,
     covers,
     line_edits,
@@ -19,9 +22,6 @@ from ctrace.inspector.diagnosis.advice_edits import (
     source_of,
     statement_at,
 )
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library, short_place
-from ctrace.inspector.diagnosis.naming import at
-from ctrace.inspector.diagnosis.rules.value_rules import at_break
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.findings import Break, Owner
 from ctrace.inspector.facts.trial import LineEdit, Trial

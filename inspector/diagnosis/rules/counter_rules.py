@@ -5,11 +5,11 @@ import copy
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
-from ctrace.inspector.diagnosis.advice_edits import functions_at, shortened, source_of
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.number_uses import number_use
 from ctrace.inspector.diagnosis.rules.value_rules import division_questions
+from ctrace.inspector.edits.line_edits import functions_at, shortened, source_of
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Cause, CauseKind
 from ctrace.inspector.facts.trial import LineEdit, Trial

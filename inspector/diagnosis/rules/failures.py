@@ -7,7 +7,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.advice_edits import (
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, package_of
+from ctrace.inspector.diagnosis.naming import at, break_kind_of, place_ahead
+from ctrace.inspector.edits.line_edits import (
     covers,
     functions_at,
     line_edits,
@@ -17,8 +19,6 @@ from ctrace.inspector.diagnosis.advice_edits import (
     statement_at,
     trial_of,
 )
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, package_of
-from ctrace.inspector.diagnosis.naming import at, break_kind_of, place_ahead
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
 from ctrace.inspector.facts.session import Failure, FailurePhase

@@ -9,11 +9,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
-from ctrace.inspector.diagnosis.advice_edits import covers
 from ctrace.inspector.diagnosis.attribute_changes import LISTS, compile_statements, expression_of, members_by_list
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, package_of
 from ctrace.inspector.diagnosis.naming import at, place_ahead
 from ctrace.inspector.diagnosis.rules.counter_rules import counters
+from ctrace.inspector.edits.line_edits import covers
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.facts.findings import Break, CauseKind, Owner
 from ctrace.inspector.facts.trial import Part, Trial

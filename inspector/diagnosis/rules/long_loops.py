@@ -11,9 +11,9 @@ from pathlib import PurePath
 
 from msgspec import Struct
 
-from ctrace.inspector.diagnosis.advice_edits import functions_at
 from ctrace.inspector.diagnosis.attribute_changes import compile_statements
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
+from ctrace.inspector.edits.line_edits import functions_at
 from ctrace.inspector.facts.graph_facts import Unrolled
 from ctrace.inspector.facts.trial import NewText, Trial
 from ctrace.inspector.source.text import nodes_of, parsed

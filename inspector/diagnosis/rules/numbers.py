@@ -6,7 +6,10 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from ctrace.inspector.diagnosis.advice_edits import (
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library
+from ctrace.inspector.diagnosis.naming import at, place_ahead
+from ctrace.inspector.diagnosis.number_uses import number_use
+from ctrace.inspector.edits.line_edits import (
     Change,
     covers,
     functions_at,
@@ -15,9 +18,6 @@ from ctrace.inspector.diagnosis.advice_edits import (
     source_of,
     statement_at,
 )
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library
-from ctrace.inspector.diagnosis.naming import at, place_ahead
-from ctrace.inspector.diagnosis.number_uses import number_use
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.knowledge.counting import named

@@ -9,10 +9,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.advice_edits import covers, line_edits, nodes_around
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, package_of
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.rules.value_rules import at_break, named
+from ctrace.inspector.edits.line_edits import covers, line_edits, nodes_around
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.facts.findings import Break
 from ctrace.inspector.facts.trial import Trial

@@ -3,10 +3,10 @@
 import ast
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.advice_edits import Change, covers, line_edits, nodes_around, source_of, statement_at
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.naming import at, break_kind, place_ahead
 from ctrace.inspector.diagnosis.rules.value_rules import at_break
+from ctrace.inspector.edits.line_edits import Change, covers, line_edits, nodes_around, source_of, statement_at
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break
 from ctrace.inspector.facts.trial import LineEdit, Trial

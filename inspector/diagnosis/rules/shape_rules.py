@@ -6,12 +6,12 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.advice_edits import covers, functions_at, qualified_name, statement_at
 from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, plain_name, sized
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library, package_of
 from ctrace.inspector.diagnosis.naming import at, break_kind, place_ahead
 from ctrace.inspector.diagnosis.preconditions import marking_was_refuted
 from ctrace.inspector.diagnosis.rules.value_rules import at_break, scalar_questions
+from ctrace.inspector.edits.line_edits import covers, functions_at, qualified_name, statement_at
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break, Cause, CauseKind
 from ctrace.inspector.facts.scenario_facts import ScenarioKind

@@ -4,7 +4,9 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ctrace.inspector.diagnosis.advice_edits import (
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library, package_of, short_place
+from ctrace.inspector.diagnosis.naming import at, break_kind
+from ctrace.inspector.edits.line_edits import (
     covers,
     functions_at,
     line_edits,
@@ -14,8 +16,6 @@ from ctrace.inspector.diagnosis.advice_edits import (
     statement_at,
     trial_of,
 )
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library, package_of, short_place
-from ctrace.inspector.diagnosis.naming import at, break_kind
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break, CauseKind
 from ctrace.inspector.facts.trial import Trial

@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from ctrace.inspector.diagnosis.advice_edits import is_disjoint
 from ctrace.inspector.diagnosis.advise import combined, diagnose, trials
 from ctrace.inspector.diagnosis.rules import numbers, option_rules, shape_rules, value_rules
+from ctrace.inspector.edits.line_edits import is_disjoint
 from ctrace.inspector.facts.diagnosis import Counts
 from ctrace.inspector.facts.trial import LineEdit
 from tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, edited, ran, scene, with_trial

@@ -7,9 +7,9 @@ printed as it is afterwards (measured, 2.13).
 import ast
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.advice_edits import functions_at, statement_at
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.diagnosis.naming import break_kind
+from ctrace.inspector.edits.line_edits import functions_at, statement_at
 from ctrace.inspector.facts.diagnosis import RootKind
 from ctrace.inspector.facts.findings import Break
 from ctrace.inspector.features.fix.repairs.repair_model import ConfigurationRepair, Setting

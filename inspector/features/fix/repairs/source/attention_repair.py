@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ctrace.inspector.edits.syntax_code import code_of, index_of, walk
+from ctrace.inspector.edits.syntax_edits import Edits
+from ctrace.inspector.edits.syntax_effects import is_number
+from ctrace.inspector.edits.syntax_names import full_name, module_name, variables
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
-from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, index_of, walk
-from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
-from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import is_number
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import full_name, module_name, variables
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
+    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 
 class _Scores(Struct, frozen=True):

@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
-from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, index_of, walk
-from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
-from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
+from ctrace.inspector.edits.syntax_code import code_of, index_of, walk
+from ctrace.inspector.edits.syntax_edits import Edits
+from ctrace.inspector.edits.syntax_effects import (
     REDUCTIONS,
     SHAPING,
     is_number,
@@ -24,13 +23,14 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
     is_smooth,
     op_of,
 )
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import bound, full_name, torch_name
+from ctrace.inspector.edits.syntax_names import bound, full_name, torch_name
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.knowledge.counting import words
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
+    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 _ELEMENTWISE_TESTS = words("isnan isinf isfinite lt le gt ge eq ne logical_not")
 _OPERATORS = {

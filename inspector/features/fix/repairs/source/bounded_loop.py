@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ctrace.inspector.edits.branches import bound_before
+from ctrace.inspector.edits.conditions import as_tensor
+from ctrace.inspector.edits.shared_names import escaping
+from ctrace.inspector.edits.syntax_code import code_of, index_of
+from ctrace.inspector.edits.syntax_edits import Edits
+from ctrace.inspector.edits.syntax_effects import is_literal, is_pure, is_smooth
+from ctrace.inspector.edits.syntax_names import fresh, parameters, read, torch_name, variables
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
-from ctrace.inspector.features.fix.repairs.syntax.branches import bound_before
-from ctrace.inspector.features.fix.repairs.syntax.conditions import as_tensor
-from ctrace.inspector.features.fix.repairs.syntax.shared_names import escaping
-from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, index_of
-from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
-from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import is_literal, is_pure, is_smooth
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import fresh, parameters, read, torch_name, variables
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
+    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 _ROUNDS = 100
 """The first bound to try, if the code has none."""

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ctrace.inspector.edits.syntax_code import lone_statement
+from ctrace.inspector.edits.syntax_edits import Edits
+from ctrace.inspector.edits.syntax_effects import op_of
+from ctrace.inspector.edits.syntax_names import assigned, dotted, full_name, torch_name, variables
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
-from ctrace.inspector.features.fix.repairs.syntax.syntax_code import lone_statement
-from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
-from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import op_of
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import assigned, dotted, full_name, torch_name, variables
 from ctrace.inspector.source.attribute_writes import TENSOR_ATTRIBUTES
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
+    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 _COMPUTING = frozenset(("sum", "mean", "abs", "relu"))
 """Methods that tensors have, and objects that are copied otherwise do not."""

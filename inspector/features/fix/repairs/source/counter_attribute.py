@@ -13,23 +13,23 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
-from ctrace.inspector.features.fix.repairs.syntax.classes import (
+from ctrace.inspector.edits.classes import (
     assigned_value,
     attribute_uses,
     initializer,
     is_plain_module,
     mentions,
 )
-from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, walk
-from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
-from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import is_number, number
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import self_attribute, torch_name
+from ctrace.inspector.edits.syntax_code import code_of, walk
+from ctrace.inspector.edits.syntax_edits import Edits
+from ctrace.inspector.edits.syntax_effects import is_number, number
+from ctrace.inspector.edits.syntax_names import self_attribute, torch_name
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
+    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:

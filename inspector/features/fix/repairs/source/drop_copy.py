@@ -13,18 +13,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ctrace.inspector.edits.classes import assigned_value, initializer
+from ctrace.inspector.edits.syntax_code import walk
+from ctrace.inspector.edits.syntax_edits import Edits
+from ctrace.inspector.edits.syntax_effects import is_pure_call
+from ctrace.inspector.edits.syntax_names import bound, dotted, full_name, read, self_attribute
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.source.clone_copy import copy_at
-from ctrace.inspector.features.fix.repairs.syntax.classes import assigned_value, initializer
-from ctrace.inspector.features.fix.repairs.syntax.syntax_code import walk
-from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
-from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import is_pure_call
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import bound, dotted, full_name, read, self_attribute
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
+    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:

@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ctrace.inspector.edits.syntax_code import lone_statement, walk
+from ctrace.inspector.edits.syntax_edits import Edits
+from ctrace.inspector.edits.syntax_names import bound, module_imports
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
-from ctrace.inspector.features.fix.repairs.syntax.syntax_code import lone_statement, walk
-from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import bound, module_imports
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
+    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
@@ -71,7 +71,7 @@ def _heads(node: cst.CSTNode) -> set[str]:
     """Return what the head of a compound statement or expression binds."""
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_names import targets
+    from ctrace.inspector.edits.syntax_names import targets
 
     if isinstance(node, cst.For | cst.CompFor | cst.NamedExpr):
         return targets(node.target)

@@ -11,26 +11,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ctrace.inspector.edits.syntax_code import code_of
+from ctrace.inspector.edits.syntax_edits import Edits
+from ctrace.inspector.edits.syntax_effects import is_pure
+from ctrace.inspector.edits.syntax_names import torch_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
-from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of
-from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
-from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import is_pure
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import torch_name
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
+    from ctrace.inspector.edits.syntax_code import ParsedFile
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.syntax.syntax_code import walk
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import dotted, full_name
+from ctrace.inspector.edits.syntax_code import walk
+from ctrace.inspector.edits.syntax_names import dotted, full_name
 from ctrace.inspector.knowledge.counting import words
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
+    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 _PRINTS = frozenset({"print", "warnings.warn", "pprint.pprint", "sys.stdout.write", "sys.stderr.write"})
 _LEVELS = words("debug info warning warn error critical exception log warning_once info_once")

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
+from ctrace.inspector.edits.branches import branch_at, guarded_branch_at
+from ctrace.inspector.edits.conditions import as_tensor
+from ctrace.inspector.edits.syntax_code import code_of, walk
+from ctrace.inspector.edits.syntax_names import full_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.source.tensor_branch import selected
-from ctrace.inspector.features.fix.repairs.syntax.branches import branch_at, guarded_branch_at
-from ctrace.inspector.features.fix.repairs.syntax.conditions import as_tensor
-from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, walk
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import full_name
 from ctrace.inspector.knowledge.counting import words
 
 if TYPE_CHECKING:

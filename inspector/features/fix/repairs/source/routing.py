@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ctrace.inspector.edits.branches import bound_before
+from ctrace.inspector.edits.syntax_code import index_of, lone_statement, walk
+from ctrace.inspector.edits.syntax_edits import Edits
+from ctrace.inspector.edits.syntax_names import torch_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
-from ctrace.inspector.features.fix.repairs.syntax.branches import bound_before
-from ctrace.inspector.features.fix.repairs.syntax.syntax_code import index_of, lone_statement, walk
-from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import torch_name
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
+    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:

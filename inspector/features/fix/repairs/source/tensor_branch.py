@@ -17,20 +17,20 @@ from collections.abc import Iterator
 from textwrap import indent
 from typing import TYPE_CHECKING, cast
 
+from ctrace.inspector.edits.branches import BranchSide, PureBranch, branch_at, guarded_branch_at
+from ctrace.inspector.edits.conditions import as_tensor
+from ctrace.inspector.edits.masking import is_maskable, masked, needs_mask
+from ctrace.inspector.edits.shared_names import doubtful, escaping, is_unshared, returned_as_is
+from ctrace.inspector.edits.syntax_code import code_of, walk
+from ctrace.inspector.edits.syntax_edits import Edits
+from ctrace.inspector.edits.syntax_effects import is_literal, shape_of
+from ctrace.inspector.edits.syntax_names import fresh, read, torch_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
-from ctrace.inspector.features.fix.repairs.syntax.branches import BranchSide, PureBranch, branch_at, guarded_branch_at
-from ctrace.inspector.features.fix.repairs.syntax.conditions import as_tensor
-from ctrace.inspector.features.fix.repairs.syntax.masking import is_maskable, masked, needs_mask
-from ctrace.inspector.features.fix.repairs.syntax.shared_names import doubtful, escaping, is_unshared, returned_as_is
-from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, walk
-from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
-from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import is_literal, shape_of
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import fresh, read, torch_name
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
+    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:

@@ -13,28 +13,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
-from ctrace.inspector.features.fix.repairs.syntax.branches import PureBranch, branch_at
-from ctrace.inspector.features.fix.repairs.syntax.classes import assigned_value, initializer
-from ctrace.inspector.features.fix.repairs.syntax.conditions import as_tensor
-from ctrace.inspector.features.fix.repairs.syntax.masking import is_maskable, needs_mask
-from ctrace.inspector.features.fix.repairs.syntax.shared_names import returned_as_is
-from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, walk
-from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
-from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
+from ctrace.inspector.edits.branches import PureBranch, branch_at
+from ctrace.inspector.edits.classes import assigned_value, initializer
+from ctrace.inspector.edits.conditions import as_tensor
+from ctrace.inspector.edits.masking import is_maskable, needs_mask
+from ctrace.inspector.edits.shared_names import returned_as_is
+from ctrace.inspector.edits.syntax_code import code_of, walk
+from ctrace.inspector.edits.syntax_edits import Edits
+from ctrace.inspector.edits.syntax_effects import (
     is_literal,
     is_pure,
     is_safe_divisor,
     op_of,
     shape_of,
 )
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import full_name, read, self_attribute, torch_name
+from ctrace.inspector.edits.syntax_names import full_name, read, self_attribute, torch_name
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.knowledge.counting import words
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
+    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 _MODULES = words(
     "Linear Identity ReLU GELU SiLU Tanh Sigmoid Conv1d Conv2d Conv3d LayerNorm RMSNorm Softmax LeakyReLU ELU"

@@ -16,12 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
-from ctrace.inspector.features.fix.repairs.syntax.branches import bound_before
-from ctrace.inspector.features.fix.repairs.syntax.classes import mentions
-from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, walk
-from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
-from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
+from ctrace.inspector.edits.branches import bound_before
+from ctrace.inspector.edits.classes import mentions
+from ctrace.inspector.edits.syntax_code import code_of, walk
+from ctrace.inspector.edits.syntax_edits import Edits
+from ctrace.inspector.edits.syntax_effects import (
     FACTS,
     REDUCTIONS,
     is_along,
@@ -31,7 +30,7 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
     number,
     op_of,
 )
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import (
+from ctrace.inspector.edits.syntax_names import (
     assigned,
     dotted,
     full_name,
@@ -40,11 +39,12 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_names import (
     torch_name,
     variables,
 )
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
+    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 _SAME_DTYPE = frozenset({"max", "min", "amax", "amin", "median"})
 """Reductions whose result has the dtype of their operand."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ctrace.inspector.features.fix.repairs.syntax.syntax_code import walk
-from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
+from ctrace.inspector.edits.syntax_code import walk
+from ctrace.inspector.edits.syntax_effects import (
     CASTS,
     FACTS,
     REDUCED,
@@ -28,14 +28,14 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
     number,
     op_of,
 )
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import full_name
+from ctrace.inspector.edits.syntax_names import full_name
 from ctrace.inspector.knowledge.counting import words
 from ctrace.inspector.knowledge.torch_ops import STEEP
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
+    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 _TAME = words("relu abs neg tanh sigmoid softmax clamp clip sign floor ceil round trunc detach clone") | SHAPING | CASTS
 """Ops whose result is no larger than their operand, or than one."""

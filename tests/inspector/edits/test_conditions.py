@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from ctrace.inspector.features.fix.repairs.syntax.conditions import _is_exact  # noqa: E402
+from ctrace.inspector.edits.conditions import _is_exact  # noqa: E402
 
 SIGNED = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int64)
 NEAR = (-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0)

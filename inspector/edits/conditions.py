@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.syntax.syntax_code import walk
-from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
+from ctrace.inspector.edits.syntax_code import walk
+from ctrace.inspector.edits.syntax_effects import (
     TESTS,
     is_along,
     is_literal,
@@ -15,13 +15,13 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
     number,
     op_of,
 )
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import assigned, full_name
+from ctrace.inspector.edits.syntax_names import assigned, full_name
 from ctrace.inspector.knowledge.counting import words
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
+    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 _SCALARS = words(
     """

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from ctrace.inspector.features.fix.repairs.syntax.syntax_code import walk
+from ctrace.inspector.edits.syntax_code import walk
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
+    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 
 class Edits:

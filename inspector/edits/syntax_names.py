@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.syntax.syntax_code import walk
+from ctrace.inspector.edits.syntax_code import walk
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
+    from ctrace.inspector.edits.syntax_code import ParsedFile
+    from ctrace.inspector.edits.syntax_edits import Edits
 
 
 def read(node: cst.CSTNode) -> set[str]:

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
-from ctrace.inspector.features.fix.repairs.syntax.classes import assigned_value, initializer, is_plain_module
-from ctrace.inspector.features.fix.repairs.syntax.syntax_code import walk
-from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
+from ctrace.inspector.edits.classes import assigned_value, initializer, is_plain_module
+from ctrace.inspector.edits.syntax_code import walk
+from ctrace.inspector.edits.syntax_effects import (
     FACTS,
     OTHER_OPS,
     SMOOTH,
@@ -18,7 +18,7 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
     may_write_by_argument,
     op_of,
 )
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import (
+from ctrace.inspector.edits.syntax_names import (
     full_name,
     parameters,
     read,
@@ -31,8 +31,8 @@ from ctrace.inspector.knowledge.counting import words
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.branches import PureBranch
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
+    from ctrace.inspector.edits.branches import PureBranch
+    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 
 def returned_as_is(code: ParsedFile, branch: PureBranch) -> set[str] | None:

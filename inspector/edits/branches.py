@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ctrace.inspector.features.fix.repairs.syntax.syntax_code import index_of
-from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
+from ctrace.inspector.edits.syntax_code import index_of
+from ctrace.inspector.edits.syntax_effects import (
     is_literal,
 )
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import bound, parameters, read
+from ctrace.inspector.edits.syntax_names import bound, parameters, read
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
+    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 
 class BranchSide(Struct, frozen=True):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.syntax.syntax_code import walk
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import bound, dotted, full_name, imported
+from ctrace.inspector.edits.syntax_code import walk
+from ctrace.inspector.edits.syntax_names import bound, dotted, full_name, imported
 from ctrace.inspector.knowledge.counting import words
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
+    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 REDUCTIONS = frozenset({"sum", "mean", "amax", "amin"})
 """Ops of all elements, or of those along `dim`."""

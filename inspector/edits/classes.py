@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from ctrace.inspector.features.fix.repairs.syntax.syntax_code import walk
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import dotted, self_attribute
+from ctrace.inspector.edits.syntax_code import walk
+from ctrace.inspector.edits.syntax_names import dotted, self_attribute
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
+    from ctrace.inspector.edits.syntax_code import ParsedFile
+    from ctrace.inspector.edits.syntax_edits import Edits
 
 
 def is_plain_module(owner: cst.ClassDef) -> bool:

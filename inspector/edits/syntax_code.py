@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
     import libcst as cst
     from libcst.metadata import CodeRange
-
-    from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace
 
 _Node = TypeVar("_Node", bound="cst.CSTNode")
 _KEPT = 8
@@ -167,12 +165,24 @@ def _children(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
     return tuple(node.children)
 
 
-def code_of(place: RepairPlace) -> ParsedFile | None:
+class EditPlace(Protocol):
+    """A line of a file: what the edits of advice, of repairs and of reproducers have in common."""
+
+    @property
+    def source(self) -> str:
+        """Text of the whole file."""
+
+    @property
+    def line(self) -> int:
+        """The line, 1-based."""
+
+
+def code_of(place: EditPlace) -> ParsedFile | None:
     """Return the tree of a place's file; None: it is not Python."""
     return _parsed(place.source)
 
 
-def lone_statement(place: RepairPlace) -> tuple[ParsedFile, cst.SimpleStatementLine, cst.BaseSmallStatement] | None:
+def lone_statement(place: EditPlace) -> tuple[ParsedFile, cst.SimpleStatementLine, cst.BaseSmallStatement] | None:
     """Return the statement at a place and the tree of its file; None: it is a compound one, or shares its line."""
     import libcst as cst
 

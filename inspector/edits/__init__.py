@@ -1,0 +1,1 @@
+"""Changes of source as data: one kit for the edits of advice, of repairs and of reproducers."""
