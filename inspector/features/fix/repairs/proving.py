@@ -1,4 +1,45 @@
-"""Prove a change: eager stays the same, compiled equals eager, the finding is gone, and no finding is new."""
+"""Prove a change: eager stays the same, compiled equals eager, the finding is gone, and no finding is new.
+
+What "proved" claims is small and exact: of all calls that were made, none tells the changed program from the unchanged
+one, and the run with the change is better. So the work is to make the calls that could tell them apart, and to say
+what is left open as a question or as an obligation that is not closed.
+
+Terms:
+
+- A **trial** is a run with a change that exists in memory only: new texts of files, or settings. No file on disk is
+  touched, and each run is a process of its own, because a change may break the process.
+- An **observation** (`facts/trial.py:Observed`) is what calls of a target return, change, print, raise and draw, as
+  digests that are equal if and only if the values are, bit for bit. Two observations are compared as data
+  (`comparing.py`), so no tensor leaves its process.
+- A **probe** is a call with odd inputs or on an odd object, derived from a scenario of the user: other values, dtypes,
+  sizes and kinds, a frozen or saved model, another value of an option. The child process makes all that fit into
+  `PROBE_SECONDS`, and names them; later observations repeat those by name.
+- A **condition** is a test in the unchanged source that the change does away with, such as `x.sum() > 0`. A proof
+  counts only if calls reached both of its sides.
+- An **obligation** (`obligations.py`) is a way in which two programs can be told apart. It is closed by reading, by
+  calls, or by the author's answer to a question.
+
+Steps of `Prover.attempt`, cheapest first; the first that fails ends the proof:
+
+1. `why_unstable`, once for a target: observe it twice. If two runs with the same seeds differ, no comparison means
+   anything, and nothing is proved.
+2. Capture the changed target, and compare its findings with those of the unchanged one (`_graph_checks`): the finding
+   is gone, nothing is new, no less is compiled. Keys of findings (`_keys`) have no line numbers, which the change
+   moves. A setting that leaves recompilations may still save some in many calls (`_later`).
+3. Observe the changed target with the same probes, and compare (`_behavior`). A difference for inputs that only the
+   author can rule out, such as integers where the scenarios have floats (`_UNUSUAL`), becomes a question; any other
+   refutes the change. A time that grows (`_SLOWER`) becomes a question, too.
+4. If the change computes in another order, results may differ by rounding: the unchanged target runs again, in its own
+   precision, in float64 and with random rounding, and the changed results may be no further from those in float64
+   than rounding explains (`_within_rounding`).
+5. Observe the changed target compiled, with the few probes of `_compiled_probes`, and compare with its eager calls.
+   What the unchanged target shows as well is torch's, not the change's (`_known`).
+6. `through_backend`: Inductor compiles the result, alone for the combination of repairs, because it takes longest.
+
+For example, `if x.sum() > 0: x = x * 2` becomes `x = torch.where(x.sum() > 0, x * 2, x)`. The break is gone (2). With
+"negated", the other side runs, and both programs return the same (3). With `x.sqrt()` in place of the product they do
+not: of the side that is not taken, torch.where passes on gradients that are NaN. That refutes the change.
+"""
 
 import re
 from collections import Counter
