@@ -80,6 +80,7 @@ def apply(root: Path, names: Iterable[str], base: Mapping[str, str], files: Iter
     Raises:
         RunError: a file has changed since the proof, or cannot be written; all files are as before.
     """
+    # An undo takes back the newest record alone, so with a second repair above it, a torn one would stay torn.
     unfinished = sorted((root / _FOLDER).glob(f"*{_UNFINISHED}"))
     if unfinished:
         what = f"an earlier --apply was killed in the middle: {unfinished[-1].with_suffix('.patch')}"
@@ -108,6 +109,8 @@ def _saved(root: Path, applied: AppliedRepair, patch: str) -> Path:
         number += 1
     record = folder / f"{name}-{number}{_RECORD}"
     try:
+        # The record is written last: `undo` looks for records, so each that it finds has its patch, its
+        # proof and its mark.
         folder.mkdir(parents=True, exist_ok=True)
         write_text(record.with_suffix(".patch"), patch, is_precious=True)
         text = json.encode(applied).decode()
@@ -130,6 +133,7 @@ def undo(root: Path) -> AppliedRepair:
     """
     records = []
     if (root / _FOLDER).is_dir():
+        # Names begin with the time, so the last is the newest.
         records = sorted((root / _FOLDER).glob(f"*{_RECORD}"))
     if not records:
         raise RunError("there is no applied repair to undo", f"repairs that ctrace fix --apply wrote are in {root}")
@@ -140,12 +144,15 @@ def undo(root: Path) -> AppliedRepair:
         applied = json.decode(text, type=AppliedRepair)
     except (OSError, UnicodeDecodeError, DecodeError, ValidationError) as error:
         raise RunError(f"{record} cannot be read: {error}", f"apply {patch} by hand") from None
+    # Before anything is written: an undo writes whatever texts, to whatever paths, its record names.
     if not provenance.is_ours(text, _proof_beside(record)):
         raise RunError(f"nothing proves that {record} was written here", f"read {patch}, and apply it by hand")
     is_torn = record.with_suffix(_UNFINISHED).exists()
     changed = []
     for each in applied.files:
         text = _read(each.file)
+        # A kill may have come before this file's turn, which then still has its old text: there is nothing
+        # to take back.
         if text not in (each.before, each.after) and not (is_torn and text == _torn(each)):
             what = f"{each.file} has changed since the repair was applied"
             raise RunError(what, f"apply the reverse patch by hand: {patch}")
@@ -159,6 +166,7 @@ def undo(root: Path) -> AppliedRepair:
 
 def _torn(each: Replaced) -> str:
     """Return what a file holds that was written in place, but not cut to its new length yet."""
+    # The end of the old text may begin inside of a character.
     return each.after + each.before.encode()[len(each.after.encode()) :].decode(errors="replace")
 
 
@@ -221,6 +229,7 @@ def _undisturbed() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    # A second Ctrl-C would end the restoring halfway.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
     try:
         yield
@@ -244,6 +253,7 @@ def _write(path: Path, text: str) -> None:
     Raises:
         OSError: it cannot be written.
     """
+    # Renaming a new file over an old one needs no right to write the old one: a read-only file would be replaced.
     if not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     replace_text(path, text)

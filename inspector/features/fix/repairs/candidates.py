@@ -118,6 +118,7 @@ def _of_source(scene: DiagnosisScene, files: Files) -> Iterator[RepairCandidate]
     for cause in scene.causes:
         if cause.expected:
             continue
+        # Several paths may lead to one place, where the same rewrites would be proved again.
         for place in dict.fromkeys(places(scene, cause, files)):
             package = ""
             if not scene.is_users(place.file):
@@ -227,6 +228,7 @@ def _parts(file: str, test: ast.expr) -> Iterator[Condition]:
 def _inside(function: ast.AST) -> Iterator[ast.AST]:
     """Yield what runs as part of a function, without the functions defined in it."""
     for child in ast.iter_child_nodes(function):
+        # Defaults and decorators run once, where the function is defined: no call has to reach them.
         if isinstance(child, ast.arguments) or child in getattr(function, "decorator_list", ()):
             continue
         yield child
@@ -260,8 +262,10 @@ def places(scene: DiagnosisScene, cause: RootCause, files: Files) -> Iterator[Re
     for found in (*_of_breaks(scene, cause), *own):
         file, line, function, names = found
         text = None
+        # Code without a file, e.g. `<string>` of exec or `<frozen importlib._bootstrap>`.
         if not file.startswith("<"):
             text = files.text(file)
+        # The file may have become shorter since the run.
         if text is not None and 0 < line <= len(text.splitlines()):
             yield RepairPlace(file, text, line, function, names)
 
@@ -376,6 +380,7 @@ def _edited(trial: Trial, files: Files) -> tuple[NewText, ...] | None:
         if text is None:
             return None
         lines = changed.setdefault(edit.file, text.split("\n"))
+        # The run recorded the line; the file may have been edited since.
         if edit.line > len(lines) or (edit.was and lines[edit.line - 1].strip() != edit.was.strip()):
             return None
         lines[edit.line - 1] = edit.text
@@ -435,6 +440,7 @@ def with_line(text: str, line: str, needs: Iterable[str] = ()) -> str | None:
     known = {alias.asname or alias.name for alias in names}
     torch = ""
     for alias in names:
+        # `import torch.nn` binds `torch`, `import torch.nn as nn` does not.
         if alias.name == "torch" or (alias.name.startswith("torch.") and alias.asname is None):
             torch = alias.asname or "torch"
     end = _end_of_imports(tree, imports[0])
@@ -475,6 +481,7 @@ def with_compile_argument(text: str, argument: str) -> str | None:
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="compile"), keywords=keywords):
+                # None is `**options`: they may have the argument, and twice is a TypeError.
                 if any(each.arg in (name, None) for each in keywords):
                     return None
                 separator = ", " if node.args or keywords else ""
@@ -488,13 +495,16 @@ def with_compile_argument(text: str, argument: str) -> str | None:
     if not found:
         return None
     lines = text.splitlines(keepends=True)
+    # From the end, so that what is added leaves the earlier columns right.
     for line, column, added in sorted(found, reverse=True):
+        # Columns of Python's trees count bytes of UTF-8.
         data = lines[line - 1].encode()
         before, behind = data[:column].decode(), data[column:].decode()
         if added.startswith(", ") and before.rstrip().endswith(","):
             added = f" {added[2:]}"
         lines[line - 1] = f"{before}{added}{behind}"
     made = "".join(lines)
+    # A generator that is the only argument has no parentheses: `torch.compile(f for f in parts)` takes no second one.
     if parsed(made) is None:
         return None
     return made

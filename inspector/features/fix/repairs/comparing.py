@@ -94,6 +94,7 @@ def differences(
     raising = {each.name for each in (*before.entries, *after.entries) if each.raised and not each.call}
     for one in before.entries:
         other = later.pop((one.name, one.call), None)
+        # A gradient penalty differentiates twice, and fails without gradients whatever the program is.
         if other is not None and (gradients or PENALTY not in one.name):
             found += _of_entry(one, other, rounded=rounded, gradients=gradients)
         elif other is None and not one.unended and not (one.call and one.name in raising):
@@ -116,6 +117,7 @@ def _of_entry(one: Entry, other: Entry, *, rounded: bool, gradients: bool) -> It
     for kind in [each for each in KINDS if each not in skipped]:
         if getattr(one, kind) == getattr(other, kind) or (kind == "raised" and _is_traced(one.raised, other.raised)):
             continue
+        # Lists all the way down: what is dropped below is found by the lengths of lists.
         was, now = (to_builtins(each) for each in _pair(kind, one, other))
         if rounded and kind in ("outputs", "gradients", "stored", "inputs", "state"):
             was, now = _without_values(was), _without_values(now)
@@ -155,11 +157,14 @@ def _without_values(value: Any) -> Any:
     """Drop the digests of floating tensors and the text of floats."""
     if isinstance(value, list):
         if (
+            # A tensor as `child/digests.py` describes it, with a dtype such as `float32`.
             len(value) == len(_TENSOR)
             and isinstance(value[1], str)
             and value[1].startswith(("float", "bfloat", "comp"))
         ):
             return value[:-1]
+        # A tensor of the state (child/observed_state.py): no device, layout or shared memory, and `torch.float32` in
+        # full.
         if len(value) == len(_TENSOR) - 3 and isinstance(value[1], str) and value[1].startswith("torch.float"):
             return value[:-1]
         if len(value) == 2 and value[0] == "float":

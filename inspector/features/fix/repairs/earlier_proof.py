@@ -90,6 +90,7 @@ class EarlierProof:
             return None
         try:
             signed = msgspec.json.decode(read_text(self._path), type=_Signed)
+            # Before the text is read any further: whoever can write to the folder can write any text.
             if not provenance.is_ours(self._covered(signed.text), signed.proof):
                 return None
             found = msgspec.json.decode(signed.text, type=_Proof)
@@ -121,6 +122,7 @@ class EarlierProof:
                 files.update(digests)
                 answers.append(answered)
             read = {path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in _neighbors(fixes)}
+            # For a file that the run read, its digest then is kept: a change since shows in `_is_current` below.
             files = {**read, **files}
             forget_answers()
             proof = _Proof(time.time(), _shown(fixes), files, tuple(answers))
@@ -142,6 +144,7 @@ class EarlierProof:
         if not proof:
             raise NotReusableError("there is no key to sign it")
         self._path.parent.mkdir(parents=True, exist_ok=True)
+        # The oldest go, and one more than are too many, since this one is added.
         saved = sorted(self._path.parent.glob("*.json"), key=lambda each: each.stat().st_mtime)
         for path in saved[: max(len(saved) - _MOST_SAVED + 1, 0)]:
             path.unlink(missing_ok=True)

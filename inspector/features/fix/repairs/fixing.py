@@ -196,10 +196,13 @@ class Fixing:
         """Return what the code near the candidates compares with."""
         changed: dict[str, list[str]] = defaultdict(list)
         for each in waiting:
+            # A setting's line stands behind the imports, so no condition is near to it.
             if each.kind != "source":
                 continue
             for text in each.files:
                 changed[text.file].append(text.text)
+        # What a choice's getter returns differs with the repair that sets the choice, e.g.
+        # `get_experts_implementation`.
         set_by = (name for each in waiting for name, _ in each.trial.calls if name.startswith(_SETS))
         reporting = tuple(dict.fromkeys(f"{_SAYS}{name.removeprefix(_SETS)}" for name in set_by))
         return replace(mined(self._files.all(), changed), reporting=reporting)
@@ -343,6 +346,7 @@ class Fixing:
     def _try_chains(self) -> None:
         """Try two or three repairs together where one uncovers the next finding, as in a loop that breaks twice."""
         solved = self._solved()
+        # Taken from the front and added at the end, so all chains of two come before the first of three.
         waiting = [(each, attempt, 1) for each, attempt in self._tried if each.finding not in solved]
         while waiting:
             first, attempt, length = waiting.pop(0)
@@ -383,6 +387,7 @@ class Fixing:
             return None
         (file,) = each.files
         found = monkeypatched(user, file.file, self._files.all()[file.file], file.text)
+        # The target may itself be a file of a package, which an update replaces as well.
         if found is None or not self._scene.is_users(self._target):
             return None
         names = " and ".join(f"`{name}`" for name in found.names)
@@ -433,6 +438,7 @@ class Fixing:
         fixed: set[str] = set()
         for each, alone in free:
             pair = each, alone
+            # An earlier member may have removed this finding, too: another repair would only change more lines.
             if each.finding in fixed or self._budget.is_spent:
                 continue
             both = merged_files(self._files.all(), files, each.files)
@@ -516,6 +522,7 @@ class Fixing:
     def _together(self, members: list[RepairCandidate], files: tuple[NewText, ...], trial: Trial) -> ChangeToProve:
         gone: Counter[Key] = Counter()
         for each in members:
+            # A union, not a sum: repairs of one finding each name all of its places, and more than there are cannot go.
             gone |= self._change(each).gone
         return ChangeToProve(
             trial_with(files, trial),
@@ -540,6 +547,8 @@ class Fixing:
         fixed = set()
         for cause in self._scene.causes:
             mine = keys_of_cause(cause, self._session)
+            # Lines with the same text share a key, and may be of different causes: of its count, the share of this one
+            # must go.
             if mine and all(now[key] <= was[key] - mine[key] and not is_left(key, renamed) for key in mine):
                 fixed.add(cause.id)
         return fixed
@@ -608,6 +617,7 @@ class Fixing:
             gain = outcome.effect.gain
         lines = changed_lines(self._files.all(), each.files)
         passed = sum(check.passed for check in outcome.checks)
+        # Of repairs that failed, the one that passed most checks is first: its reason is the one to show for a finding.
         if not outcome.proved:
             return (1, 0, 0, -passed, lines)
         return (0, bool(self._question(each, outcome)), bool(each.library), -gain, lines)
@@ -625,6 +635,7 @@ def names_of(each: RepairCandidate) -> set[str]:
 
 def _keeps_eager(each: RepairCandidate) -> bool:
     """Whether a candidate only sets options of torch.compile."""
+    # A trial without a line, such as eval() or no_grad(), changes what eager calls do.
     return each.kind == "configuration" and not each.changes_arithmetic and each.trial == Trial()
 
 
@@ -766,6 +777,7 @@ def _joined_chain(
             return None
         conditions |= dict.fromkeys((*conditions_of(file, old, text), *writers(file, old, text)))
     for each in second.conditions:
+        # A candidate's lines count in the text with the first repair, a proof watches the text without any.
         if not each.expression and each.file in after:
             continue  # a line that must run; `conditions_of` names it where it exists before the repairs
         line = _line_before(before.get(each.file) or "", texts.get(each.file), each.line)

@@ -124,6 +124,7 @@ def _functions_with(tree: ast.Module, lines: Collection[int]) -> Iterator[str]:
     """Yield the names of the functions that have one of the lines, and of those that call them."""
     functions = [node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)]
     found = {each.name for each in functions if any(_covers(each, line) for line in lines)}
+    # Everything calls a `forward` or an `__init__`: their callers would be all methods of the file.
     waiting = found - {"forward", "__init__"}
     while waiting:
         callers = {each.name for each in functions if waiting & set(_called_in(each))} - found
@@ -162,6 +163,7 @@ def _compared(node: ast.AST, tree: ast.Module) -> Iterator[int | float | str]:
     if not isinstance(node, ast.Compare):
         return
     for side in (node.left, *node.comparators):
+        # The other side of `in`: `self.mode in ("mean", "sum")`.
         for each in side.elts if isinstance(side, ast.Tuple | ast.List | ast.Set) else (side,):
             if not isinstance(each, ast.Name):
                 value = _literal(each)
@@ -173,6 +175,7 @@ def _compared(node: ast.AST, tree: ast.Module) -> Iterator[int | float | str]:
 
 def _literal(node: ast.expr) -> object:
     try:
+        # Not `ast.Constant`: `-1` is an operator and a number.
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
@@ -257,6 +260,7 @@ def _added(before: str, after: str) -> set[str]:
 
 def _attributes_of(node: ast.stmt) -> set[str]:
     found: set[str] = set()
+    # Its first line is that of the head alone; statements in its body have lines of their own.
     if isinstance(node, ast.If | ast.While | ast.For | ast.With | ast.Try):
         head = node.body[:0]
     else:
@@ -267,6 +271,7 @@ def _attributes_of(node: ast.stmt) -> set[str]:
                 found |= {name for target in targets for name in _roots(target)}
             case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
                 found |= set(_roots(target))
+            # `self.register_buffer("seen", ...)` makes self.seen without an assignment to it.
             case ast.Call(func=ast.Attribute(attr="register_buffer" | "register_parameter"), args=[first, *_]):
                 text = _literal(first)
                 if isinstance(text, str):
@@ -342,6 +347,7 @@ def _written(node: ast.stmt, *, is_local: bool) -> set[str]:
             targets = [each for each in found if not (is_local and isinstance(each, ast.Name))]
         case ast.AugAssign(target=target):
             targets = [target]
+        # An annotated local name is only bound to another value, like one without an annotation.
         case ast.AnnAssign(target=target) if not is_local:
             targets = [target]
     if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr | ast.Return):
@@ -413,6 +419,7 @@ def further_constants(node: ast.AST, named: frozenset[str]) -> Iterator[int | fl
     """
     match node:
         case ast.Subscript(slice=index):
+            # A slice needs no comparison to decide: `x[:, 12:]` is empty up to a size of 12.
             yield from _numbers(_parts(index))
         case ast.arguments(defaults=defaults, kw_defaults=others):
             yield from _numbers(each for each in (*defaults, *others) if each is not None)
@@ -475,6 +482,7 @@ def other_callers(file: str, before: str, after: str) -> Iterator[Condition]:
     classes = [each for each in ast.walk(tree) if isinstance(each, ast.ClassDef)]
     changed = {method.name for cls in classes for method in _methods(cls) if _is_in(method, lines)}
     names = [method.name for cls in classes for method in _methods(cls)]
+    # A call tells the name alone, so a method that two classes have may be the other one's.
     methods = {name for name in changed - _TOO_COMMON if names.count(name) == 1 and not name.startswith("__")}
     for cls in classes:
         for method in _methods(cls):
@@ -554,6 +562,7 @@ def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, P
     """Return the parameters of a function by name, without `self`."""
     given = function.args
     positional = [*given.posonlyargs, *given.args]
+    # Defaults belong to the last parameters, and the list has no entries for those before.
     plain = [None] * (len(positional) - len(given.defaults))
     pairs = [
         *zip(positional, [*plain, *given.defaults], strict=True),
@@ -594,6 +603,7 @@ def _passed(tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef) 
         for each in ast.walk(tree):
             if isinstance(each, ast.Call) and last_name(each.func) == function.name:
                 for given in (*each.args, *(word.value for word in each.keywords)):
+                    # No name is followed: what it stands for is assigned in the caller.
                     yield from _read(given, {}, _DEEPEST)
 
 
@@ -623,6 +633,7 @@ def _assigned_attributes(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[str
     for target, value in pairs:
         match target, value:
             case ast.Tuple(elts=parts) | ast.List(elts=parts), ast.Tuple(elts=values) | ast.List(elts=values):
+                # The loop also comes to what is added here, so nested tuples are taken apart as well.
                 if len(parts) == len(values):
                     pairs += zip(parts, values, strict=True)
             case ast.Attribute(value=holder, attr=name), _ if is_self(holder):

@@ -79,6 +79,7 @@ def read_neighbors(file: str, before: str, after: str) -> NeighborReading:
     joined = _joined(_neighbors(file), _words(before, after))
     if before == after or not (joined.text or joined.left_out):
         return NeighborReading()
+    # Without a line end, the first line of the next file would be part of the last one here.
     old, new = (_ended(text) for text in (before, after))
     first = old.count("\n")
     together = old + joined.text, new + joined.text
@@ -123,6 +124,7 @@ def _joined(files: tuple[tuple[str, str], ...], words: frozenset[str]) -> _Joine
     left_out: list[str] = []
     line = size = 0
     name = re.compile(rf"\b({'|'.join(map(re.escape, sorted(words)))})\b")
+    # The more files are read whole, the fewer the question names that were not.
     for file, text in sorted(files, key=lambda each: len(each[1])):
         if not words or not name.search(text):
             continue
@@ -138,6 +140,7 @@ def _joined(files: tuple[tuple[str, str], ...], words: frozenset[str]) -> _Joine
 
 def neighbors_of(file: str) -> tuple[str, ...]:
     """Return the files of a project, as they are now, that a reading of a file takes in."""
+    # Past the cache: a file that uses this one may have come since the search read the folder.
     return tuple(name for name, _ in _neighbors.__wrapped__(file))
 
 
@@ -184,6 +187,7 @@ def _neighbors(file: str) -> tuple[tuple[str, str], ...]:
 def _read(path: Path) -> str:
     """Return a file's text; empty: it cannot be read, so it is no module either."""
     try:
+        # A BOM is only allowed where a file begins, and these texts are joined.
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
         return ""
@@ -200,6 +204,7 @@ def _files_of_project(path: Path) -> Iterator[Path]:
         kept = []
         if not is_deep:
             kept = [each for each in below if _is_of_project(Path(folder) / each)]
+        # os.walk descends into what is left in this list; sorted, the limit cuts alike on each file system.
         below[:] = sorted(kept)
         for name in sorted(names):
             if name.endswith(".py"):
@@ -210,6 +215,7 @@ def _files_of_project(path: Path) -> Iterator[Path]:
 
 
 def _is_of_project(folder: Path) -> bool:
+    # A virtual environment may have any name; it always has this file (PEP 405).
     is_hidden = folder.name.startswith(".") or folder.name in _NOT_OF_PROJECT
     return not is_hidden and not (folder / "pyvenv.cfg").exists()
 
@@ -227,6 +233,7 @@ def _imports(tree: ast.Module, module: str, names: frozenset[str]) -> bool:
             imported = {one.name for one in each.names}
             if (each.module or "").rpartition(".")[2] == module or module in imported:
                 return True
+            # A project that defines `where` is not used by `from torch import where`.
             if names & imported and (each.level or (each.module or "").partition(".")[0] not in ("torch", "numpy")):
                 return True
     return False
@@ -238,6 +245,7 @@ def _without_module(tree: ast.Module, text: str, module: str) -> str:
     for each in ast.walk(tree):
         if isinstance(each, ast.Import | ast.ImportFrom):
             aliases |= {one.asname or one.name for one in each.names if one.name.rpartition(".")[2] == module}
+    # The longest first: `ops` would leave `fast.f` of `ops.fast.f`.
     for alias in sorted(aliases, key=len, reverse=True):
         changed = re.sub(rf"\b{re.escape(alias)}\.(?=\w)", "", text)
         if parsed(changed) is not None:

@@ -46,6 +46,7 @@ _BY_KIND = {
 }
 _OTHER_DTYPES = ("float16", "bfloat16", "float64", "as uint8", "as booleans", "as int32", "as int64", "as float")
 _BY_PROBE = (
+    # Before the dtypes: `in float16 times 1000` looks for an overflow in float16.
     (OVERFLOW, ("NaN", "infinity", "infinite", "large", "in float16 times ", "plus 1000", "times 1e+06")),
     (DTYPE, (*_OTHER_DTYPES, "integer inputs", "fractional inputs", "autocast", "default dtype")),
     (IDENTITY, ("twice", "views", "expanded", "overlapping", "subclass", "noncontiguous", "another dictionary")),
@@ -132,6 +133,7 @@ def tried(
             read = KEPT
         else:
             read = _reading(repairs, name)
+        # What a setting of torch.compile leaves alone, hooks included, is as it was.
         if runs_hooks and name in _OF_HOOKS and not keeps_eager:
             read = ""
         if name in differing:
@@ -155,6 +157,7 @@ def _differing(before: Observed, found: Iterable[CallDifference]) -> dict[str, s
     unclear = [each for each in new if _about(each) == DTYPE and not ran.issuperset(_parts(each.entry))]
     differing: dict[str, str] = {}
     for each in (*(each for each in new if each not in unclear), *unclear):
+        # Where sizes differ in the usual precision as well, nothing is said of the dtype.
         if each not in unclear or VALUE not in differing:
             differing.setdefault(_about(each), f"{each.entry}: {each.detail}")
     return differing

@@ -90,6 +90,7 @@ def _of_globals(
         declared = {name for each in ast.walk(function) if isinstance(each, ast.Global) for name in each.names}
         for each in ast.walk(function):
             match each:
+                # Without a `global` statement, the name would be a local one of the function.
                 case ast.Name(id=name, ctx=ast.Store() | ast.Del()) if name in names & declared:
                     if each.lineno not in lines:
                         yield Condition(file, each.lineno, "")
@@ -190,6 +191,7 @@ def _aliased(function: ast.AST, names: set[str]) -> Iterator[ast.expr]:
             case ast.NamedExpr(target=ast.Name(id=name), value=value) if name in names:
                 yield from choices(value)
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                # A starred target has fewer names than values; those behind it are not names of one value.
                 for target, value in zip(targets, values, strict=False):
                     if isinstance(target, ast.Name) and target.id in names:
                         yield from choices(value)
@@ -258,6 +260,7 @@ class _Classes:
         if cls is None:
             return frozenset()
         methods = {each.name: each for each in cls.body if isinstance(each, FUNCTIONS)}
+        # The `__init__` that a dataclass is given calls `__post_init__`, and is not in the file.
         found, waiting = {"__init__", "__post_init__"}, ["__init__"]
         while waiting:
             method = methods.get(waiting.pop())
@@ -333,6 +336,7 @@ def _kept_parameters(cls: ast.ClassDef, names: frozenset[str]) -> Iterator[tuple
                 match each:
                     case ast.Assign(targets=[target], value=ast.Name(id=given)):
                         if {f"self.{name}" for name in names} & {ast.unparse(target)}:
+                            # A parameter behind `*` has no position, so no positional argument is it.
                             yield positions.index(given) if given in positions else sys.maxsize, given
 
 

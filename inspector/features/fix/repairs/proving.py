@@ -236,6 +236,7 @@ def keys_of_cause(cause: RootCause, session: Session) -> Counter[Key]:
 
 def _keys(session: Session) -> Iterator[tuple[Finding, int, Key]]:
     if session.failure is not None:
+        # By its type alone: messages have addresses, sizes and line numbers, which the change may move.
         yield Finding.FAILURE, 0, ("failure", session.failure.type)
     for index, broken in enumerate(session.breaks):
         # Several lines of the user may lead to one place of a library: each is repaired where it is.
@@ -244,6 +245,7 @@ def _keys(session: Session) -> Iterator[tuple[Finding, int, Key]]:
     for index, skip in enumerate(session.skips):
         yield Finding.SKIP, index, ("skip", skip.function, skip.file, skip.rule)
     for index, recompile in enumerate(session.recompiles):
+        # A recompilation of which torch gives no reason counts as well, under an empty one.
         for kind, subject in [(str(each.kind), each.subject) for each in recompile.causes] or [("", "")]:
             yield Finding.RECOMPILE, index, ("recompile", recompile.function, recompile.file, kind, subject)
     for index, danger in enumerate(session.dangers):
@@ -357,6 +359,7 @@ class Prover:
             return f"two eager runs with the same seeds differ with {found[0].entry}: {found[0].detail}"
         if first.left_out:
             return f"it cannot be observed: {first.left_out}"
+        # Programs that only raise return nothing that could tell them apart.
         if all(each.raised for each in first.entries):
             return f"every eager call raises: {first.entries[0].raised}" if first.entries else "nothing was called"
         return ""
@@ -419,6 +422,7 @@ class Prover:
         except FailedTrialError:  # what fails in more calls saves nothing there
             return None
         before = self._many
+        # Fewer calls recompile less often, and after the limit Dynamo stops recompiling: neither is a saving.
         if before.calls != after.calls or (after.limit.hit and not before.limit.hit):
             return None
         numbers = len(before.recompiles), len(after.recompiles)
@@ -474,6 +478,8 @@ class Prover:
         checks = [*compared, *_reach_checks(before, change)]
         of_gradients: set[str] = set()
         if found:
+            # Again without gradients: if nothing else differs, the same change is proved with --inference,
+            # as the hint says.
             rest = differences(before, after, rounded=change.changes_arithmetic, gradients=False)
             if not _parted(_accepted(rest, before, after))[1]:
                 of_gradients = {each.name for each in checks_of(found, 0) if not each.passed}
@@ -542,6 +548,7 @@ class Prover:
         watched = self._runner.observe(Trial(), replace(self._request, conditions=change.conditions))
         if watched.left_out:
             return watched, ProofCheck("probes", False, watched.left_out)
+        # Watching takes time, which the odd inputs then lack: the later ones may be missing.
         common = {each.name for each in watched.entries} & {each.name for each in before.entries}
         apart = differences(_only(before, common), _only(watched, common))
         if not apart:
@@ -579,6 +586,7 @@ class Prover:
     def _known(self, before: Observed, request: ProofRequest) -> set[tuple[str, int, str]]:
         """Return how compiled calls of the unchanged target differ from its eager calls."""
         probes = request.probes or ()
+        # Compiling takes as long as a trial, and for changes with the same probes the unchanged target shows the same.
         if probes not in self._compiled:
             self._compiled[probes] = self._runner.observe(Trial(), request)
         found = _compiled_differences(before, self._compiled[probes])
@@ -624,6 +632,7 @@ def _compiled_probes(before: Observed) -> tuple[tuple[str, ...], tuple[str, ...]
     # Errors of torch come last: the program's own are rarer, and more often follow a change of state.
     own = sorted(first, key=lambda raised: raised.startswith(("RuntimeError", "before the call")))
     chosen = list(dict.fromkeys((*kept, *(first[raised] for raised in own[:_MOST_RAISING]))))
+    # Calls that raise are left out: they would end before the graph that they are to run.
     again = [each for each in before.probes if each.rpartition(", ")[2] in _OF_VALUES and each not in raising]
     return tuple(chosen), tuple(each for each in again if each not in chosen)
 
@@ -700,6 +709,7 @@ def _accepted(found: Iterable[CallDifference], before: Observed, after: Observed
     """
     every = list(found)
     refused = {(_dtype_of_masks(each.name), each.raised) for each in before.entries if each.raised}
+    # The first call alone: the second begins with what the first one left behind.
     raised = {each.name: each.raised for each in after.entries if not each.call}
     dropped = {
         each.entry
@@ -755,6 +765,7 @@ def _question_about(difference: CallDifference) -> str:
 
 def _questions(change: ChangeToProve, unusual: Iterable[CallDifference]) -> dict[str, str]:
     """Return what only the author can know, by obligation: about odd inputs, and what reading leaves open."""
+    # Of each obligation, the last entry of a dictionary stays: from the back, that is the first difference.
     last_first = list(unusual)[::-1]
     leading = {_inputs_of(each): each for each in last_first}  # what a call raises explains what it returns
     questions = {obligations.about(each): _question_about(leading[_inputs_of(each)]) for each in last_first}
@@ -808,6 +819,7 @@ def _graph_checks(before: Session, after: Session, change: ChangeToProve, effect
     lower = was is not None and is_now is not None and is_now < was - _SAME_COVERAGE
     if was is not None and is_now is not None:
         yield ProofCheck("coverage", not lower, f"{was:g}% of ops compiled before, {is_now:g}% after")
+    # A run that compiles nothing has no findings either, so every check above would pass.
     lost = not after.graphs and bool(before.graphs)
     if lost:
         yield ProofCheck("graphs", False, "nothing is compiled any more")

@@ -21,6 +21,7 @@ class _Hunk(Struct, frozen=True, order=True):
 def merged(base: str, first: str, second: str) -> str | None:
     """Return a text with both changes of a base; None: they touch the same lines."""
     lines = base.splitlines(keepends=True)
+    # A set: what both changes do alike, such as an added import, is done once.
     hunks = sorted({*_hunks(lines, first), *_hunks(lines, second)})
     made: list[str] = []
     at = 0
@@ -39,6 +40,7 @@ def merged(base: str, first: str, second: str) -> str | None:
 
 def _hunks(lines: list[str], text: str) -> Iterator[_Hunk]:
     other = text.splitlines(keepends=True)
+    # autojunk would not match lines that are frequent in a long file, such as `return x`.
     for tag, begin, end, first, last in difflib.SequenceMatcher(None, lines, other, autojunk=False).get_opcodes():
         if tag != "equal":
             yield _Hunk(begin, end, tuple(other[first:last]))
@@ -79,6 +81,7 @@ def _diff(before: str, after: str, name: str) -> Iterator[str]:
 def _shown(file: str, folder: str) -> str:
     path = Path(os.path.relpath(file, folder))
     if path.parts[:1] == ("..",):
+        # `patch -p1 -d /` finds it; git refuses paths with `..`.
         return file.lstrip("/")
     return path.as_posix()
 

@@ -133,6 +133,8 @@ class RepairSearch(Struct, frozen=True):
             how=each.how,
             command=self.command(each, site),
             patch=each.patch,
+            # A reviewer applies these with one click, so they are only of what asks nothing and changes the
+            # user's own files.
             replacements=replacements(base_of(fixes), each.files) if ready else (),
         )
 
@@ -187,6 +189,7 @@ def _places(session: Session, what: str, index: int) -> Iterator[tuple[str, int]
 
 
 def _is_at(site: Site, place: tuple[str, int]) -> bool:
+    # One of the two may be a path through a link. Resolving asks the file system, so only where the line fits.
     return place[1] == site.line and (place[0] == site.file or _same(place[0], site.file))
 
 

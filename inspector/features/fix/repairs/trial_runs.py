@@ -175,6 +175,7 @@ class Runner:
         session = self._run(options, trial, replace(request, result=str(result)))
         try:
             return json.decode(result.read_bytes(), type=Observed)
+        # The result is written last: without one, the process ended before, by an error or a time limit.
         except OSError:
             failure = session.failure
             why = "the process ended early"
@@ -191,6 +192,7 @@ class Runner:
         else:
             own = max(self._limit, _WAITS * proof.seconds)
         limit = self._budget.within(own) or own
+        # The first observation tries all inputs: later ones ask the kernel nothing that it did not.
         child = ChildProcess(
             environment=_hashing(), server=self._server, records_files=proof is not None and self.evidence is None
         )
@@ -208,6 +210,7 @@ class Runner:
                     trial=trial,
                     proof=proof,
                     calls=calls,
+                    # The child makes calls for half of the limit: a run that the limit ends reports nothing.
                     seconds=limit / 2 if calls else 0.0,
                     seed=self._seed,
                 )
@@ -215,6 +218,7 @@ class Runner:
                 raise FailedTrialError(error.what) from None
         if session.failure is not None and session.failure.phase is FailurePhase.INTERRUPT:
             raise InterruptedTrialError
+        # Differences between runs must not be those of random numbers.
         self._seed = session.environment.seed
         if child.records_files:
             self.evidence = Evidence(session, child.observed, (folder, self._folder))

@@ -24,6 +24,8 @@ def _find(scene: DiagnosisScene) -> Iterator[Setting]:
 
 def _is_integer(scene: DiagnosisScene, cause: RootCause) -> bool:
     """Whether an integer attribute changes from call to call."""
+    # The option is for int members of modules alone (_dynamo/config.py, 2.13): a string that changes
+    # recompiles with it, too.
     guards = [each for each in scene.guards(cause) if each.kind is CauseKind.ATTRIBUTE_VALUE]
     values = [value for guard in guards for value in (guard.was, guard.now)]
     return bool(values) and all(value is not None and value.lstrip("-").isdecimal() for value in values)

@@ -15,6 +15,7 @@ def _find(scene: DiagnosisScene) -> Iterator[Setting]:
                 each.causes,
                 trial=each.trial,
                 how=f"{calls} before the first call",
+                # Another implementation sums the products of the experts in another order.
                 changes_arithmetic=True,
             )
 

@@ -17,6 +17,8 @@ def _find(scene: DiagnosisScene) -> Iterator[Setting]:
             yield Setting(
                 f"Leave {path} out of compiled code: {_NAME}.",
                 each.causes,
+                # The object, not its name: Dynamo looks for it in the set with `is`
+                # (_dynamo/variables/builder.py, 2.13).
                 f"torch._dynamo.config.{_NAME}.add({module}.{path})",
                 (module,),
                 question="May compiled calls drop this message? Eager calls keep it.",

@@ -22,6 +22,7 @@ def _find(scene: DiagnosisScene) -> Iterator[Setting]:
     )
     if nested:
         summary = f"Compile the callers of a function that breaks as usual: set {_NAME}."
+        # The break stays. By default, Dynamo breaks each frame of the stack above it, too (_dynamo/config.py, 2.13).
         yield Setting(summary, nested, dynamo_line(_NAME), removes=False)
 
 
