@@ -192,6 +192,7 @@ def words_of(danger: Danger) -> Iterator[str]:
         yield HOOK
     elif danger.kind == "closure":
         yield from _NAME.findall(danger.subject)[:1]
+    # `get_default_dtype` is set by `set_default_dtype`, and `default_dtype` is part of that name.
     elif danger.kind == "torch_switch":
         yield danger.subject.removesuffix("()").rpartition(".")[2].removeprefix("get_").removeprefix("get")
     elif danger.proven and danger.kind != "cache":
@@ -247,6 +248,7 @@ def is_shown(what: Sought, session: Session, file: str, lines: tuple[int, ...]) 
 def _is_there(what: Sought, place: tuple[str, int], file: str, lines: tuple[int, ...]) -> bool:
     if what.library:  # the program of one file still calls the package, whose line stays where it is
         return place == (what.library, what.line)
+    # Without a marked statement, such as for a failure of no line, the whole program is the place.
     return place[0] == file and (place[1] in lines or not lines)
 
 
@@ -294,6 +296,7 @@ def gbs_of(message: str) -> set[str]:
 def _reasons(message: str) -> Iterator[Cause]:
     """Yield the failed guards that torch names where it recompiles."""
     for each in _REASON.findall(message):
+        # Behind this mark, torch quotes the line of code that made the guard, which the reduction changes.
         yield cause_of(UnmetGuard(each.partition("  # ")[0]))
 
 
@@ -304,5 +307,6 @@ def recompiled_places(message: str) -> list[tuple[str, int]]:
 
 def quoted_places(message: str) -> list[tuple[str, int]]:
     """Return the places of the user's stack that an exception of torch quotes."""
+    # Above these words stand frames of torch (_dynamo/exc.py, 2.13); the last one below them broke.
     _, _, stack = message.partition("from user code")
     return [(match[1], int(match[2])) for match in _QUOTED.finditer(stack)][-1:]

@@ -22,6 +22,7 @@ from ctrace.inspector.features.fix.reduction.reduced_program import (
 
 def inline(tree: ast.Module) -> Iterator[Edit]:
     """Yield edits that make a name unnecessary."""
+    # By number and position, since an edit is carried out on a copy of the tree.
     for number, block in enumerate(blocks(tree)):
         for index, node in enumerate(block):
             if is_pinned(node):
@@ -111,6 +112,7 @@ def _inlining_function(number: int, index: int) -> Edit:
         block, node = _at(tree, number, index)
         assert isinstance(node, ast.FunctionDef)
         returned = node.body[0]
+        # The marked statement would be gone, and with it the line where the finding has to show.
         if is_anchor(returned) or is_anchor(node):
             return False
         assert isinstance(returned, ast.Return)
@@ -121,6 +123,7 @@ def _inlining_function(number: int, index: int) -> Edit:
         ]
         del block[index]
         value = returned.value
+        # A list, not a generator: every call gets its copy, not only the first.
         return value is not None and bool([put(tree, each, copy.deepcopy(value)) for each in calls])
 
     return edit
@@ -143,6 +146,7 @@ def _to_function(number: int, index: int) -> Edit:
         forward.name = "f"
         move_anchor(node, forward)
         block[index] = forward
+        # `Net()` made the module; the function is there already, so its name stands for the call.
         for call in [each for each in ast.walk(tree) if isinstance(each, ast.Call)]:
             if isinstance(call.func, ast.Name) and call.func.id == node.name:
                 put(tree, call, ast.Name("f"))
@@ -169,15 +173,18 @@ def _dropping(number: int, index: int) -> Edit:
         node = at(tree, number)
         assert isinstance(node, ast.FunctionDef)
         args = node.args
+        # One list for both kinds, as the index counts them: a parameter that also takes a keyword changes no call.
         if args.posonlyargs:
             args.args, args.posonlyargs = [*args.posonlyargs, *args.args], []
         gone = args.args[index]
+        # Defaults belong to the last parameters.
         plain = len(args.args) - len(args.defaults)
         if index >= plain:
             del args.defaults[index - plain]
         del args.args[index]
         is_method = bool(args.args) and args.args[0].arg in ("self", "cls")
         for call in _calls(tree, node):
+            # What `*args` of a call fills is not known.
             if index - is_method < len(call.args) and not any(isinstance(each, ast.Starred) for each in call.args):
                 del call.args[index - is_method]
             call.keywords = [each for each in call.keywords if each.arg != gone.arg]

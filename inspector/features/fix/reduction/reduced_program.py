@@ -39,6 +39,7 @@ class Program:
                 return None
             _fill_empty(tree)
             made = Program(ast.fix_missing_locations(tree))
+            # ast.unparse writes what is no program: of an unwrapped loop, a `break` is left.
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # such as a call of a string
                 compile(made.text, "<candidate>", "exec", dont_inherit=True)
@@ -55,6 +56,7 @@ class Program:
     @property
     def anchor_lines(self) -> tuple[int, ...]:
         """Return the lines of the marked statement's first line, decorators included; empty: nothing is marked."""
+        # ast.unparse does not say which line a statement gets, so a marker stands in front of it.
         tree = copy.deepcopy(self.tree)
         for block in blocks(tree):
             for at, each in enumerate(block):
@@ -87,6 +89,7 @@ def _unparsed(tree: ast.Module) -> str:
 def _lines_at(marked: str, text: str) -> tuple[int, ...]:
     lines = text.splitlines()
     at = next(number for number, line in enumerate(marked.splitlines()) if line.strip() == _MARK)
+    # ast.unparse writes an empty line before functions and classes.
     while at < len(lines) and not lines[at].strip():
         at += 1
     found = [at + 1]

@@ -71,6 +71,7 @@ def _parts_of(node: ast.AST) -> Iterator[Part]:
             yield lambda each: each.left  # type: ignore[attr-defined]
             for index in range(len(comparators)):
                 yield lambda each, index=index: each.comparators[index]  # type: ignore[misc]
+        # `torch` in the place of `torch.relu` shows nothing, and each try is a run.
         case ast.Attribute(ctx=ast.Load()) if not _is_module(node.value):
             yield lambda each: each.value  # type: ignore[attr-defined]
         case ast.Subscript(ctx=ast.Load()) | ast.Await() | ast.NamedExpr():
@@ -130,13 +131,16 @@ def _is_module(node: ast.expr) -> bool:
 def _shorter(number: int, node: ast.AST, field: str) -> Iterator[Edit]:
     block = getattr(node, field, None)
     is_load = isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
+    # Names on the left of `a, b = f()` have to be as many as the values.
     if not isinstance(block, list) or not block or not is_load or isinstance(node, ast.BoolOp | ast.JoinedStr):
         return
+    # Bases are dropped by `unwrap`, parameters together with their arguments by `inlining.drop`.
     if isinstance(node, ast.ClassDef | ast.arguments) or (field == "generators" and len(block) == 1):
         return
     # Long lists by halves first: of a hundred items, that takes seven tries in place of a hundred.
     if len(block) > 3 and field in ("keywords", "args", "elts"):
         half = len(block) // 2
+        # All of them first: often nothing of a long literal matters.
         yield on(number, lambda each: _cut(each, field, slice(0, None)))
         yield on(number, lambda each: _cut(each, field, slice(half, None)))
         yield on(number, lambda each: _cut(each, field, slice(0, half)))
@@ -325,6 +329,7 @@ def _unwrapping(number: int, field: str) -> Edit:
         node = at(tree, number)
         assert isinstance(node, ast.stmt)
         kept: list[ast.stmt] = getattr(node, field)
+        # For booleans, `<=` is an implication: if the statement has to stay, what stays of it has to hold the reason.
         return (holds_fast(node) <= any(map(holds_fast, kept))) and _replace(tree, node, kept)
 
     return edit
@@ -363,6 +368,7 @@ def _read(tree: ast.AST) -> set[str]:
     found = set()
     for each in ast.walk(tree):
         match each:
+            # A method is only read as an attribute, and `getattr(self, "scale")` reads a text.
             case ast.Name(id=name, ctx=ast.Load() | ast.Del()) | ast.Attribute(attr=name):
                 found.add(name)
             case ast.Constant(value=str(name)) if name.isidentifier():
@@ -375,6 +381,7 @@ def _read(tree: ast.AST) -> set[str]:
 def drop_unused(tree: ast.Module) -> bool:
     """Drop every definition and import that nothing reads, in place; return whether there was one."""
     dropped = False
+    # What only a dropped definition has read is unused then, too.
     while True:
         read = _read(tree)
         again = False
@@ -393,11 +400,13 @@ def _is_unused(node: ast.stmt, read: set[str], *, is_top: bool) -> bool:
     match node:
         case ast.Expr(value=ast.Constant()):
             return not is_anchor(node)
+        # A decorator may register the function, which is then called without its name.
         case ast.FunctionDef(name=name, decorator_list=[]) | ast.ClassDef(name=name, decorator_list=[]) if is_top:
             return name not in read
         case ast.Import(names=names) | ast.ImportFrom(names=names):
             bound = {alias.asname or alias.name.partition(".")[0] for alias in names}
             return not bound & read and "*" not in bound
+        # A call may do something besides: whether it may go is for `_drop_statements` to try.
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if is_top:
             return name not in read and not any(isinstance(each, ast.Call) for each in ast.walk(value))
     return False

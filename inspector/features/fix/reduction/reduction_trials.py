@@ -28,6 +28,7 @@ from ctrace.inspector.runs.capture_request import CaptureRequest
 from ctrace.inspector.session.build import build
 
 NAME = "repro.py"
+# Torch reads these when it is imported, in the server: the user's logs would stand in each candidate's output.
 _NOT_PASSED_ON = ("TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_TRACE")
 _START_SECONDS = 180.0
 """Importing torch and the program's packages may take a minute on a busy machine."""
@@ -139,6 +140,7 @@ class Tries:
         except (OSError, RuntimeError) as error:
             raise SetupError(f"a process cannot be started: {error}", "end other processes, and try again") from None
         finally:
+            # Only the server has its ends then, so that its death ends a read here.
             os.close(theirs)
             os.close(mine)
         if self._exchange({}, _START_SECONDS) is None:
@@ -148,6 +150,7 @@ class Tries:
     def _exchange(self, request: dict[str, Any], seconds: float) -> dict[str, Any] | None:
         try:
             os.write(self._to, json.dumps(request).encode() + b"\n")
+        # The server has ended: a candidate may kill its parent.
         except OSError:
             return None
         while b"\n" not in self._buffer:
@@ -215,6 +218,8 @@ class Reducer:
         return self.best
 
     def _round(self) -> None:
+        # From passes that drop much with each try to those that change a single number: the later ones, which have a
+        # try for each node, find fewer nodes. Unread names go between them, or each of their parts would be tried.
         self._all_or_each(reduction_edits.strip)
         self._each(reduction_edits.unused)
         self._drop_statements()
@@ -275,6 +280,7 @@ class Reducer:
 
     def _try(self, edit: Edit) -> bool:
         made = self.best.edited(edit)
+        # Only what is smaller: two edits that undo each other would go on forever.
         if made is None or made.text in self._known or made.weight >= self.best.weight:
             return False
         if self._is_spent():

@@ -94,6 +94,7 @@ class Reproduction:
         with Tries(limit=_FIRST_SECONDS) as tries:
             described = self._described(tries)
             starts = list(Starts(self._resolved, self._options, self._sought, described).all())
+            # In the server, once: each candidate is a fork of it, and does not import them again.
             tries.preload(imports_of(starts))
             start = self._first(starts, tries, described)
             reducer = self._reducer(start.program, tries)
@@ -122,6 +123,7 @@ class Reproduction:
             is_complete=reducer.is_complete,
             interrupted=self._interrupted,
         )
+        # Twice the time, since this process imports torch itself.
         ran = verified(text, self._sought, lines, _FIRST_SECONDS * 2)
         return replace(made, verified=ran.shows, output=ran.output, seconds=time.monotonic() - began)
 
@@ -175,6 +177,7 @@ class Reproduction:
                 continue
             tried.add(each.program.text)
             self._say(f"starting from {each.what}")
+            # To drop `backend="eager"` makes a program smaller, but then Inductor compiles each further candidate.
             calls = len(compile_calls(ast.parse(each.program.text)))
             if has_backends(each.program.text, calls):
                 self._keeps_backend = calls
@@ -215,6 +218,7 @@ class Reproduction:
         lines = program.anchor_lines
         if not has_backends(program.text, self._keeps_backend) or "torch.compile(" not in program.text:
             return False
+        # Compiled first: most candidates do not show the finding, and need no second run.
         ran = tries.run(program.text)
         self._seconds = ran.seconds
         if ran.timed_out or not is_shown(self._sought, ran.session, ran.file, lines):
@@ -222,6 +226,7 @@ class Reproduction:
         if not _is_expected(ran.session, self._sought):
             return False
         eager = tries.run(program.text, eager=True)
+        # What fails without torch.compile as well is an error of the reduced program.
         if eager.session.failure is not None or eager.status != 0:
             return False
         self._titles[program.text] = title_in(self._sought, ran.session, ran.file, lines)
@@ -268,6 +273,7 @@ def _is_expected(session: Session, sought: Sought) -> bool:
     failure = session.failure
     if failure is None or sought.what in (Finding.FAILURE, Finding.DANGER):
         return True
+    # What Dynamo raises in the place of a break or a recompilation, with fullgraph=True or error_on_recompile.
     return failure.type in ("Unsupported", "RecompileError", "UserError", "TorchRuntimeError")
 
 
@@ -312,6 +318,7 @@ class FreshRun(Struct, frozen=True):
 
 def verified(text: str, sought: Sought, lines: tuple[int, ...], seconds: float) -> FreshRun:
     """Run a program as `python repro.py`, in an empty folder."""
+    # As somebody else runs it, with torch's defaults.
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("TORCH_", "TORCHDYNAMO", "CTRACE"))
     }
@@ -330,6 +337,7 @@ def verified(text: str, sought: Sought, lines: tuple[int, ...], seconds: float) 
             )
         except subprocess.TimeoutExpired:
             return FreshRun(-1, "", shows=False)
+        # Python may name the file by its real path, where the folder for temporary files is a link.
         output = done.stdout.decode("utf-8", "replace")[-_LONGEST:].replace(f"{os.path.realpath(folder)}/", "")
         output = output.replace(f"{folder}/", "")
     return FreshRun(done.returncode, output, is_in(output, done.returncode, sought, lines))

@@ -68,6 +68,7 @@ def save(root: Path, made: Reproducer) -> None:
     Raises:
         OSError: it cannot be written.
     """
+    # The id is part of a path: one with `../` would leave the folder.
     if made.verified and _ID.fullmatch(made.sought.id):
         folder = root / FOLDER
         folder.mkdir(parents=True, exist_ok=True)
@@ -109,6 +110,7 @@ def versions(environment: Environment) -> str:
 def _one_line(text: str) -> str:
     """Keep the first line of a title, and nothing that names a path of the machine."""
     first = " ".join(text.split())
+    # Of a path, the file name stays: folders tell who works where, and issues are public.
     first = re.sub(r"(?<![\w.])/(?:[\w.+-]+/)+", "", first)
     if len(first) <= _LONGEST_LINE:
         return first

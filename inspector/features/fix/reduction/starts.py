@@ -155,6 +155,7 @@ class OneFile:
         for node in tree.body:
             if isinstance(node, ast.If) and _is_main_guard(node) and not is_program:
                 continue
+            # Python allows it at the top of a file only, and this body may come to stand further down.
             if isinstance(node, ast.ImportFrom) and node.module == "__future__":
                 continue
             found += self._statement(node, path)
@@ -192,6 +193,7 @@ class OneFile:
         """Put a local module in the place of `from module import names`."""
         file = self._file(node.module or "", path, node.level)
         if file is None:
+            # A program of one file has no package that a relative import could be relative to.
             if node.level == 0:
                 yield node
             return
@@ -222,6 +224,7 @@ class OneFile:
             base = self._folder
         stem = base.joinpath(*[part for part in module.split(".") if part])
         for each in (stem.with_suffix(".py"), stem / "__init__.py"):
+            # An environment may lie in the project's folder; its packages can be imported, and need not be copied.
             if each.is_file() and "site-packages" not in each.parts:
                 return each.resolve()
         return None
@@ -302,6 +305,7 @@ class Starts(Struct, frozen=True):
 
     def _calling(self, callee: str, lines: Sequence[str], backend: str, *, fullgraph: bool = False) -> str:
         arguments = self._arguments(backend, fullgraph=fullgraph)
+        # Before the callee is made: `Net()` draws its weights.
         head = ["torch.manual_seed(0)", f"compiled = torch.compile({', '.join([callee, *arguments])})"]
         return "\n".join([*head, *lines])
 
@@ -321,6 +325,7 @@ class Starts(Struct, frozen=True):
         arguments = ", ".join(["eager", *self._arguments(backend)])
         lines = [SEED, f"eager = {callee}", f"compiled = torch.compile({arguments})"]
         for call in calls:
+            # Seeded before each of the two calls, so that dropout draws alike in both.
             lines += [SEED, f"expected = eager({call})", SEED, f"actual = compiled({call})"]
             lines.append(f"torch.testing.assert_close(actual, expected, equal_nan=True, msg={DIFFERS!r})")
         return "\n".join(lines)
@@ -375,6 +380,7 @@ class Starts(Struct, frozen=True):
         model = self._model()
         literal = [each["args"] for each in self.described.calls]
         imports = list(dict.fromkeys(line for each in self.described.calls for line in each["imports"]))
+        # `_drivers` writes calls alone: scenarios in another mode need `_calls_with_modes`.
         if literal and None not in literal and not any(map(_has_mode, self.described.calls)):
             for text in self._drivers(model, [[each] if each else [] for each in literal]):
                 yield from self._joined(text, imports, "the whole model")
@@ -430,12 +436,14 @@ class Starts(Struct, frozen=True):
             if is_pinned:
                 pin(each)
         known = {ast.unparse(each) for each in extra}
+        # The target's file has some of these imports as well.
         own = [each for each in tree.body if ast.unparse(each) not in known]
         whole = Program(ast.fix_missing_locations(ast.Module([*extra, *own, *tail], [])))
         clean = whole.edited(drop_unused)  # an import may matter although no name of it is read
         alone = None
         if self.sought.others:
             alone = whole.edited(without_all(self.sought.others, self.sought.same))
+        # The smallest first: the first that shows the finding is taken.
         yield from (StartProgram(each, what) for each in (alone, clean, whole) if each is not None)
 
     def _program(self) -> Iterator[StartProgram]:
@@ -452,6 +460,7 @@ class Starts(Struct, frozen=True):
                     changed = with_backend(tree, ast.literal_eval(backend))
                 if changed and (not fullgraph or with_fullgraph(tree)):
                     yield StartProgram(Program(ast.fix_missing_locations(tree)), "the whole program")
+        # Last, as it is: with the backend and the arguments that it names itself.
         tree = self._tree()
         _seeded(tree)
         yield StartProgram(Program(ast.fix_missing_locations(tree)), "the whole program")
