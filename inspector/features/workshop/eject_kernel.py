@@ -92,8 +92,11 @@ def op_name(kernel: str, stage: Stage) -> str:
     text = re.sub(r"^(?:triton|cpp)_(?:poi|red|per|tem|for|split_scan)?_?(?:fused_)?", "", kernel)
     text = re.sub(r"\W+", "_", text).strip("_") or "kernel"
     stem, _, number = text.rpartition("_")
+    # Inductor's number stays: it tells kernels of the same ops apart.
     if len(text) > _LONGEST:
         text = f"{stem[: _LONGEST - len(number) - 1].rstrip('_')}_{number}"
+    # Inductor counts kernels for each wrapper alone (`_names_iter`, codegen/wrapper.py, 2.13), so both may
+    # have a `gelu_1`.
     if stage is Stage.BACKWARD:
         text = f"{text}_backward"
     if text[0].isalpha():
@@ -129,6 +132,7 @@ def package_of(session: Session, kernel: Kernel) -> EjectedPackage:
     if kernel.language not in ("triton", "cpp"):
         raise RefusalError(f"it is a {kernel.language} kernel", "capture for a GPU: --target h100")
     refusal = None
+    # A kernel may be called several times, and write a value of the graph in one of the calls only.
     for call in _calls(session, kernel):
         try:
             return _package(session, kernel, call)
@@ -150,6 +154,7 @@ def _package(session: Session, kernel: Kernel, call: KernelCall) -> EjectedPacka
         )
     if kernel.language == "cpp":
         return _cpp_package(session, kernel, region, parts)
+    # What one kernel passes to the next has the sizes that Inductor chose for those of the run.
     if len(parts) == 1:
         region, call = generalized(region, call, kernel.source)
         parts = (CallOfKernel(call, kernel),)
@@ -223,6 +228,7 @@ def _part(
     """Rewrite one kernel, and say what its launch passes."""
     kernel, call = parts[number].kernel, parts[number].call
     built = [each for each in session.built if (each.graph, each.stage, each.kernel) == _key(kernel)]
+    # The first kernel alone would add to memory that nothing has filled.
     adds = any(access.is_added for access in accesses(parts[number])) and number > 0
     triton = plain_triton(kernel.source, kernel.name, region.pointers[number], built, adds=adds)
     try:
@@ -284,6 +290,7 @@ def _belonging(parts: Sequence[CallOfKernel], at: int, nodes: Mapping[str, FxNod
             else:
                 name = read
             makers = [number for number in range(at) if _writes(parts[number], name)]
+            # Inductor reuses buffers: what is read is what the last kernel before has left there.
             yield from makers[-1:]
         if access.is_written:
             is_scratch = node_after(buffers[written], nodes) is None
@@ -317,6 +324,7 @@ def _sizes(region: Region, parts: Iterable[CallOfKernel]) -> tuple[dict[str, str
     for each in (*region.inputs, *region.outputs, *region.scratch):
         texts += (*each.shape, *each.stride)
     texts += [size for step in region.steps for size in step.shape]
+    # The arguments of the launch come first, so the sizes of the loops have the first letters.
     used = _symbols(texts)
     tensors = (*region.inputs, *region.outputs, *region.scratch)
     taken = {each.name for each in tensors} | set(region.names.values())

@@ -37,6 +37,7 @@ _Dim = tuple[str, int]
 
 def generalized(region: Region, call: KernelCall, source: str) -> tuple[Region, KernelCall]:
     """Return the region and the call with a free leading size, or unchanged if there is none."""
+    # With symbols, torch has decided which sizes are free; these rules are for sizes that it has fixed.
     if call.symbols or any(not size.isdigit() for each in (*region.inputs, *region.outputs) for size in each.shape):
         return region, call
     found = _Dimensions(region).leading()
@@ -48,6 +49,7 @@ def generalized(region: Region, call: KernelCall, source: str) -> tuple[Region, 
     space = _space(region, free, unit, dict(call.numels), source)
     if space is None:
         return region, call
+    # Only one direction of the loops grows: the others are what one row takes.
     numels = tuple(
         (name, f"{int(text) // unit}*{SYMBOL}" if name == f"{space}numel" else text) for name, text in call.numels
     )
@@ -84,6 +86,7 @@ class _Dimensions:
             for at in range(len(shape))
             if self._root((name, at)) == root
         }
+        # Sizes that grow together may be multiples of each other: 32 rows, and 32 * 8 where a view merges heads.
         return free, gcd(*free.values())
 
     def _root(self, dim: _Dim) -> _Dim:
@@ -143,6 +146,7 @@ class _Dimensions:
         shape = self._shapes[name]
         for each in inputs:
             other = self._shapes[each]
+            # Then it is no elementwise op, and no rule here says what it does.
             if len(other) > len(shape):
                 return False
             for back in range(1, len(other) + 1):
@@ -180,6 +184,7 @@ class _Dimensions:
 
     def _view(self, source: str, name: str) -> bool:
         one, other = self._shapes[source], self._shapes[name]
+        # Without elements, any two shapes have the same product.
         if prod(one) != prod(other) or not prod(one):
             return False
         for left, right in _groups(one, other):
@@ -220,6 +225,7 @@ class _Dimensions:
         return self._without(inputs[0], at[0] % len(shape), name)
 
     def _without(self, longer: str, at: int, shorter: str) -> bool:
+        # The dimension that comes or goes has a size of 1 whatever the batch is.
         self._fix(longer, [at])
         for dim in range(len(self._shapes[shorter])):
             self._join((shorter, dim), (longer, dim + (dim >= at)))
@@ -318,8 +324,10 @@ def _is_outermost(tensor: RegionTensor, free: Mapping[_Dim, int]) -> bool:
     dims = [at for at in range(len(tensor.shape)) if (tensor.name, at) in free]
     if not dims:
         return True
+    # With two dimensions that grow, the stride of one depends on the size of the other.
     if len(dims) > 1 or not all(each.isdigit() for each in tensor.stride):
         return False
+    # Of a dimension of size 1, torch may write any stride: it moves nothing.
     strides = [int(each) for at, each in enumerate(tensor.stride) if int(tensor.shape[at]) > 1]
     return int(tensor.stride[dims[0]]) == max(strides, default=0)
 
@@ -335,6 +343,7 @@ def _space(region: Region, free: Mapping[_Dim, int], unit: int, numels: Mapping[
     except SyntaxError:
         return None
     text = ast.unparse(tree)
+    # `x1 = xindex // 64` counts rows to the end of the loop; `x0 = xindex % 64` begins again in each row.
     outer = {name: (space, int(by or 1)) for name, space, by in _OUTER.findall(text)}
     spaces: set[frozenset[str]] = set()
     for node in ast.walk(tree):
@@ -342,6 +351,7 @@ def _space(region: Region, free: Mapping[_Dim, int], unit: int, numels: Mapping[
             continue
         names = [each.id for each in ast.walk(node.args[0]) if isinstance(each, ast.Name)]
         pointer = next((each for each in names if each in region.pointers[0]), None)
+        # Each loop stores; what is loaded may stay the same for all rows, such as a weight.
         if pointer is None or ast.unparse(node.func) == "tl.load":
             continue
         tensor = outputs.get(region.pointers[0][pointer][1])
@@ -360,6 +370,7 @@ def _space(region: Region, free: Mapping[_Dim, int], unit: int, numels: Mapping[
             and stride % coefficient == 0
             and numels.get(f"{outer[name][0]}numel", "").isdigit()
             and int(numels[f"{outer[name][0]}numel"]) % (outer[name][1] * unit) == 0
+            # A variable counts the rows only if its steps lead over exactly the memory that the dimension takes.
             and coefficient * int(numels[f"{outer[name][0]}numel"]) // outer[name][1] == stride * int(tensor.shape[dim])
         }
         spaces.add(frozenset(found))
@@ -377,6 +388,7 @@ def _coefficients(node: ast.expr) -> dict[str, int]:
         match term:
             case ast.BinOp(left=left, op=ast.Add(), right=right):
                 terms += [left, right]
+            # Inductor prints the factor in front: `64*x1`.
             case ast.BinOp(left=ast.Constant(value=int() as factor), op=ast.Mult(), right=ast.Name(id=name)):
                 found[name] = factor
             case ast.Name(id=name):
@@ -434,6 +446,7 @@ def _arguments(step: RegionStep, shape: tuple[str, ...], sizes: dict[str, str]) 
         return step.args
     for number, (size, old) in enumerate(zip(shape, step.shape, strict=True)):
         element = known.elts[number]
+        # A size of -1 is already whatever is left.
         if size != old and isinstance(element, ast.Constant) and element.value == int(old):
             name = f"size_of_{step.name}_{number}"
             sizes[name] = size

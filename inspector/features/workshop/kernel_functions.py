@@ -100,6 +100,7 @@ class _Aliases:
         match node:
             case ast.Name(id=name):
                 found = frozenset([name]) & self._arguments
+                # `x = x.contiguous()` leads to itself.
                 if name in seen:
                     return found
                 values = self._values.get(name, [])
@@ -168,6 +169,7 @@ def _argument(node: ast.FunctionDef, name: str, kernel: JitFunction, launch: Jit
         if _is_simple(annotation):
             return OperatorArgument(name, _plain(ast.unparse(annotation)), text)
         raise Unsuitable(f"an operator takes no {ast.unparse(annotation)}, the type of {node.name}'s argument {name}")
+    # A default is surer than a use: `eps=1e-5` is a float, though `x.new_empty(n)` takes any number.
     if isinstance(default, ast.Constant) and isinstance(default.value, bool | int | float | str):
         return OperatorArgument(name, type(default.value).__name__, text, is_assumed=True)
     if _is_used_as_tensor(node, name, kernel, launch):
@@ -178,6 +180,7 @@ def _argument(node: ast.FunctionDef, name: str, kernel: JitFunction, launch: Jit
 
 def _defaults(node: ast.FunctionDef) -> dict[str, ast.expr]:
     positional = [*node.args.posonlyargs, *node.args.args]
+    # From the back, since defaults belong to the last parameters.
     named = dict(zip([each.arg for each in positional][::-1], node.args.defaults[::-1], strict=False))
     keyword = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
     return named | {each.arg: value for each, value in keyword if value is not None}
@@ -202,6 +205,7 @@ def cpu_branch(node: ast.FunctionDef) -> ast.If | None:
     """Return the `if` at the top of a function that handles tensors on the CPU and returns."""
     for each in node.body:
         if isinstance(each, ast.If) and _asks_for_cpu(each.test) and not each.orelse:
+            # Without a return, what follows would run for tensors on the CPU as well, with the launch in it.
             if isinstance(each.body[-1], ast.Return):
                 return each
             return None
@@ -227,6 +231,7 @@ def local_values(node: ast.FunctionDef) -> Mapping[str, ast.expr]:
     for each in ast.walk(node):
         if isinstance(each, ast.Assign) and len(each.targets) == 1 and isinstance(each.targets[0], ast.Name):
             found.setdefault(each.targets[0].id, []).append(each.value)
+    # Of several values, which one the grid reads depends on the branch that ran.
     return {name: values[0] for name, values in found.items() if len(values) == 1}
 
 

@@ -76,6 +76,7 @@ def found_in(folder: str) -> list[Path]:
         if (path / FACTS).is_file():
             found = [path]
         else:
+            # One level below, as `ctrace kernels eject -o` writes them.
             found = sorted(each.parent for each in path.glob(f"*/{FACTS}"))
     except (OSError, ValueError) as error:
         raise TargetError(f"{folder} cannot be read: {error}", "name a folder") from None
@@ -167,6 +168,7 @@ def _is_of(package: KernelPackage, place: ExpectedPlace) -> bool:
 
 def _with_install(packages: Sequence[KernelPackage], path: Path, lines: list[str]) -> list[str]:
     at = _after_imports(lines)
+    # Several packages in one folder need its line for sys.path only once.
     imports = dict.fromkeys(line for each in packages for line in _imports(each, path))
     return [*lines[:at], *imports, *(f"{each.name}.install()" for each in packages), *lines[at:]]
 
@@ -214,6 +216,7 @@ _README = "README.md"
 
 def _line_in(path: Path, place: ExpectedPlace) -> int | None:
     file, _, line = (place.line or "").rpartition(":")
+    # By the name alone: the log may have been written in another folder, with a path from there.
     if place.applied and line.isdigit() and Path(file).name == path.name:
         return int(line)
     return None
@@ -297,6 +300,7 @@ def speed(before: CheckedPackage | None, after: CheckedPackage) -> str:
     if not both:
         return text
     ratio = 1.0
+    # The geometric mean: twice as fast for one size and half as fast for another is as fast as before.
     for name in both:
         ratio *= (was[name] or 1.0) / (now[name] or 1.0)
     ratio **= 1 / len(both)
@@ -323,6 +327,7 @@ def code_diffs(before: CheckedPackage | None, after: CheckedPackage) -> list[str
 def _lines(text: str, stage: str) -> list[str]:
     """Return the lines of code to compare, without places, debug information and the numbers of values."""
     bare = _PLACES.sub("", _DEBUG.split(text)[0])
+    # Only these stages number values like this: registers of PTX are `%r12`.
     if stage in ("ttir", "ttgir"):
         bare = _NUMBERED.sub(r"\1", bare)
     return [line.rstrip() for line in bare.splitlines() if line.strip()]

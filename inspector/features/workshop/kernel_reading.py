@@ -54,6 +54,7 @@ def scalars_of(kernel: ast.FunctionDef) -> frozenset[str]:
     found: set[str] = set()
     for node in ast.walk(kernel):
         match node:
+            # `pointer + offset` is arithmetic of addresses; nobody multiplies, divides or compares those.
             case ast.BinOp(left=left, right=right, op=op) if not isinstance(op, ast.Add | ast.Sub):
                 found |= {each.id for each in (left, right) if isinstance(each, ast.Name)}
             case ast.Compare(left=left, comparators=others):
@@ -171,6 +172,7 @@ class _Walk(ast.NodeVisitor):
                 return self._roots.get(name, frozenset())
             case ast.Call():
                 return self._roots_of_call(node)
+            # A comparison of addresses is a mask.
             case ast.Compare() | ast.Constant():
                 return frozenset()
         children = (each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
@@ -285,6 +287,7 @@ def _top_functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
             yield node
         elif not isinstance(node, ast.ClassDef | ast.AsyncFunctionDef):
             inner = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt | ast.ExceptHandler)]
+            # In front, so that functions come in the order of the file.
             todo = [*inner, *todo]
 
 
@@ -319,6 +322,7 @@ def kernel_named(file: SourceFile, name: str) -> JitFunction:
         none = "the file has no @triton.jit function at its top level"
         raise TargetError(what, did_you_mean(name, kernels) if kernels else none)
     node = kernels[name]
+    # Without the kernel itself, which Triton does not let call itself.
     flow = flow_of(node, {each: one for each, one in file.functions.items() if each != name})
     constants = tuple(each for each in parameters_of(node) if _is_constant(node, each))
     numbers = scalars_of(node) | set(constants)
@@ -331,6 +335,7 @@ def kernel_named(file: SourceFile, name: str) -> JitFunction:
         constants=constants,
         decorators=tuple(map(_decorator, node.decorator_list)),
         node=node,
+        # A size flows into an address, `pointer + row * stride`, and so into the store; it is no tensor.
         written=tuple(each for each in parameters_of(node) if each in flow.written and each not in numbers),
         read=tuple(each for each in parameters_of(node) if each in flow.read and each not in numbers),
         assumed=assumed,
@@ -357,6 +362,7 @@ def _decorator(node: ast.expr) -> Decorator:
         name = getattr(called, "id", "")
     keywords: tuple[str, ...] = ()
     if isinstance(node, ast.Call):
+        # `triton.autotune(configs, key)` also takes these two without their names.
         if name == "autotune":
             positional = ("configs", "key")[: len(node.args)]
         else:
@@ -375,6 +381,7 @@ def launches_of(file: SourceFile, kernel: JitFunction) -> list[JitLaunch]:
     if not found:
         what = f"nothing in {file.path} launches {kernel.name}"
         raise TargetError(what, f"name the file with {kernel.name}[grid](...), which has the grid and the arguments")
+    # An operator can be made of a plain function only, so its launch is the one to wrap.
     return sorted(found, key=lambda each: (each.is_method or each.is_nested or each.function is None, each.line))
 
 
@@ -387,6 +394,7 @@ class _Launches:
     def of(self, node: ast.AST, around: tuple[ast.AST, ...] = ()) -> Iterator[JitLaunch]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
             owner = node.func.value
+            # torch called it capture_triton first, and takes both names (_library/triton.py, 2.13).
             wrapped = isinstance(owner, ast.Call) and called_name(owner) in ("wrap_triton", "capture_triton")
             if isinstance(owner, ast.Call) and wrapped and owner.args:
                 name = owner.args[0]

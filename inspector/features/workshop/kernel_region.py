@@ -50,6 +50,7 @@ class CppKernel(Struct, frozen=True):
 
 def is_loaded_first(pointer: Pointer, source: str) -> bool:
     """Whether a C++ kernel reads what is behind a pointer before it writes there."""
+    # In front of the brace are the parameters, which name each pointer, too.
     body = source.partition("{")[2]
     names = {pointer.name, *(new for new, old in _ALIAS.findall(body) if old == pointer.name)}
     body = _ALIAS.sub("", body)
@@ -240,6 +241,7 @@ class _Finder:
         """Return the values of the graph among the written buffers: nodes, and their buffers."""
         found: dict[str, str] = {}
         passed = {access.pointer.read for each in self._accesses for access in each if access.is_read}
+        # What a later kernel reads may be a partial result; what none reads has to be a value of the graph.
         main = set(written) - passed - set(self._read_back())
         for name in written:
             node = node_after(self._buffers[name], self._nodes)
@@ -310,6 +312,8 @@ class _Finder:
         while todo:
             name = todo.pop()
             node = self._nodes[name]
+            # A value may be read and stored, where the kernel changes it in place: its computation belongs
+            # to the region.
             if name in found or node.symbol or (name in read and name not in stored):
                 continue
             if node.kind is not FxNodeKind.CALL_FUNCTION:
@@ -339,6 +343,7 @@ class _Finder:
             if node.uses:
                 name = node.uses[0]
             users = [each for each in self._nodes.values() if name in each.uses]
+            # With a second user, the change would show in a value outside.
             if name not in steps or len(users) != 1:
                 return False
             node = self._nodes[name]
@@ -459,6 +464,7 @@ def _access(pointer: Pointer, kernel: Kernel) -> PointerUse:
     if kernel.language != "triton":
         is_read = bool(pointer.read) and is_loaded_first(pointer, kernel.source)
         return PointerUse(pointer, is_read, bool(pointer.written), is_added=False)
+    # Behind the signature, and behind the decorators, which name the pointers as well.
     body = kernel.source.partition("\ndef ")[2].partition("):")[2]
     name = re.escape(pointer.name)
     used = re.search(rf"\b{name}\b", body)
@@ -474,6 +480,7 @@ def node_before(buffer: KernelBuffer, nodes: Mapping[str, FxNode]) -> str | None
         name = buffer.name
     else:
         name = buffer.node
+    # The node of a copy into an input is what the buffer holds afterwards.
     if name in nodes and nodes[name].target != _COPY:
         return name
     return None
@@ -509,9 +516,11 @@ class _Names:
     def new(self, node: str, label: str) -> str:
         text = ""
         if label:
+            # Dynamo begins the names of what the model holds with it.
             text = re.sub(r"\W+", "_", label.rpartition("L__self___")[2]).strip("_")
         if not (text.isidentifier() and text.isascii()):
             text = ""
+        # AOTAutograd's names of inputs and of gradients that come in.
         name = text or re.sub(r"^tangents_", "grad_", re.sub(r"^primals_", "input_", node))
         taken = set(self._of.values()) | self._TAKEN
         while name in taken and self._of.get(node) != name:
@@ -695,6 +704,7 @@ class _Arguments(ast.NodeTransformer):
             except UnknownExpressionError:
                 raise RefusalError(f"the size {node.id} is in a notation that ctrace does not know", SEE_DUMP) from None
             return ast.parse(f"S({text!r})" if self._is_pattern else text, mode="eval").body
+        # Torch prints numbers of a graph as Python does, and these have no literal.
         if node.id in ("inf", "nan"):
             return ast.parse(f'float("{node.id}")', mode="eval").body
         raise RefusalError(f"{self._step.target} uses {node.id}, which the graph does not define", SEE_DUMP)
@@ -724,6 +734,7 @@ def _flops(region: Region, symbols: Mapping[str, str]) -> Iterable[str]:
                 " * ".join(
                     f"({renamed(each, symbols)})" if not each.isalnum() else renamed(each, symbols) for each in shape
                 )
+                # A number has no sizes, and one element.
                 or "1"
             )
         except UnknownExpressionError:

@@ -102,6 +102,7 @@ def read_only(text: str) -> WrapResult:
     path, name = split(text)
     file = parsed(path)
     kernel = kernel_named(file, name)
+    # The same launch as `wrapped` takes, since its limits are those of the operator.
     launch = launches_of(file, kernel)[0]
     refuse_wrapped(launch, kernel, path)
     return WrapResult(wrapped(file, name), limits_of(kernel, launch))
@@ -123,6 +124,7 @@ def wrap(
         return run_task(
             _CHILD, WrapRequest(str(path), name, options, is_model), WrapResult, timeout=timeout, observe=observe
         )
+    # The operator is written already; that its model fails is a check that failed.
     except TaskError as error:
         failed = OperatorCheck("the operator", None, f"not checked: {error.what}")
         return WrapResult(found.wrapped, found.limits, (failed,))
@@ -136,6 +138,7 @@ def _is_model(file: SourceFile, options: Options) -> bool:
         target = resolve(str(file.path), has_inputs=bool(options.inputs))
     except TargetError:
         return False
+    # Without inputs, no call of the model can show a launch.
     has_inputs = "inputs" in file.functions or any("inputs" in names for names in _assigned(file))
     return isinstance(target, ModelTarget) and (has_inputs or bool(options.inputs))
 

@@ -34,6 +34,7 @@ def faster_of(present: Rounds, others: Mapping[int, Rounds]) -> int | None:
     these are rounds of their own, which did not choose the candidates, and both ends of the interval count.
     """
     found = {key: compared(present, rounds) for key, rounds in others.items()}
+    # By the lower end: the best of many is often one whose times vary most.
     faster = {key: each.ratio.low for key, each in found.items() if each.verdict is RatioVerdict.FASTER}
     return max(faster, key=lambda key: faster[key], default=None)
 
@@ -62,6 +63,7 @@ def chosen(kernel: TunedConfigurations) -> tuple[tuple[KernelConfiguration, tupl
     for each in kernel.classes:
         if each.best is not None:
             found.setdefault(each.best.key, (each.best, []))[1].append(each.sizes)
+    # A list that has all of them stays as the user ordered it.
     if found.keys() <= present:
         return ()
     return tuple((one, tuple(sizes)) for one, sizes in found.values())
@@ -121,6 +123,7 @@ def with_configurations(
     node = lists[0]
     lines = text.splitlines()
     first = node.lineno - 1
+    # The line above is of an earlier tuning, and says what held then.
     if first and lines[first - 1].startswith(MARK):
         first -= 1
     made = [f"{MARK} on {device}: the fastest for each of the sizes in the test, in their order.", f"{name} = ["]
@@ -175,6 +178,7 @@ def write_table(package: KernelPackage, tuned: PackageTuning) -> str:
     bare = _without_table(before)
     known = package.facts.get("files")
     recorded = None
+    # What ctrace.json says is untrusted: this may be anything.
     if isinstance(known, dict):
         recorded = known.get("README.md")
     if isinstance(recorded, str) and recorded != hashlib.sha256(bare.encode()).hexdigest():

@@ -40,6 +40,7 @@ def parsed(text: str) -> ast.expr:
     for node in ast.walk(tree):
         is_known = isinstance(node, _ALLOWED)
         if isinstance(node, ast.Constant):
+            # By type: True is an int, and a size is none.
             is_known = type(node.value) in (int, float)
         if isinstance(node, ast.Call):
             is_known = isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS and not node.keywords
@@ -89,6 +90,7 @@ def symbols_of(text: str) -> tuple[str, ...]:
 def renamed(text: str, names: Mapping[str, str]) -> str:
     """Write an expression in Python with other names for its symbols; an expression may replace a symbol."""
     known = {name: ast.parse(names.get(name, name), mode="eval").body for name in symbols_of(text)}
+    # The parsed tree is in the cache, and a transformer changes trees in place.
     return ast.unparse(_Replacer(known).visit(copy.deepcopy(parsed(text))))
 
 
@@ -114,6 +116,7 @@ def are_equal(one: str, other: str) -> bool:
 
 def _trials(names: Sequence[str]) -> Iterator[dict[str, int]]:
     """Yield values for symbols: different ones, all 0 and all 1, and each alone 0 and 1."""
+    # 0 and 1 are what torch treats apart, e.g. `max(1, s0)`; multiples of 8 and others differ in `s0 // 8`.
     for base, step in ((2, 1), (7, 3), (16, 8), (64, 32), (97, 10), (128, 128), (1000, 37), (0, 0), (1, 0)):
         yield {name: base + step * at for at, name in enumerate(names)}
     if len(names) > 1:
@@ -153,6 +156,7 @@ def _combined(op: ast.operator, one: float, other: float) -> float:
             return one // other
         case ast.Mod():
             return one % other
+        # Larger powers are in no size, and could take forever to compute.
         case ast.Pow() if other in range(9):
             power: float = one ** int(other)
             return power

@@ -187,6 +187,7 @@ def replaced(body: list[ast.stmt]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         RefusalError: a helper has no plain form.
     """
     helpers, imports = dict[str, None](), dict[str, None]()
+    # First, since a helper of `triton_helpers` becomes a plain name, which has no module.
     for each in body:
         for node in ast.walk(each):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -197,6 +198,7 @@ def replaced(body: list[ast.stmt]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     for name in found.used:
         for needed in (*_NEEDS.get(name, ()), name):
             helpers[needed] = None
+    # In the order of HELPERS, where each stands below those that it calls.
     return tuple(name for name in HELPERS if name in helpers), tuple(imports)
 
 
@@ -209,6 +211,7 @@ def _replace_module(node: ast.Attribute, module: ast.Name, imports: dict[str, No
             imports["from triton.language.extra import libdevice"] = None
         case "tl_math" if node.attr in _MATH:
             module.id = "tl"
+        # Inductor's `tl_math` is `tl.math` (_inductor/runtime/triton_compat.py, 2.13).
         case "tl_math":
             node.value = ast.parse("tl.math", mode="eval").body
 

@@ -50,6 +50,7 @@ def launching_function(
     name = "launch"
     if kernel.name != "kernel":
         name = kernel.name.removesuffix("_kernel")
+    # The module defines the kernel, too, and the user's file keeps its function.
     if name == kernel.name or (launch.function is not None and launch.function.name == name):
         name = f"{name}_op"
     inlined = {each: value for each, value in launch.arguments.items() if _is_global(file, value)}
@@ -127,6 +128,7 @@ def _functions_in(node: ast.FunctionDef | None) -> dict[str, ast.expr]:
     for each in ast.walk(node):
         match each:
             case ast.FunctionDef(name=name, args=arguments, body=[*_, ast.Return(value=ast.expr() as value)]):
+                # What stands before the return would be lost in a lambda.
                 if len(each.body) == 1:
                     found[name] = ast.Lambda(args=arguments, body=value)
     return found
@@ -159,6 +161,7 @@ class _Renamed(ast.NodeTransformer):
         self._names = {text: name for name, text in known.items()}
 
     def visit(self, node: ast.AST) -> ast.AST:
+        # Whole expressions first: a launch may pass `x.numel()`, of which the kernel does not know `x`.
         if isinstance(node, ast.expr) and (name := self._names.get(ast.unparse(node))) is not None:
             return ast.Name(id=name, ctx=ast.Load())
         visited: ast.AST = super().visit(node)
@@ -227,6 +230,7 @@ def _bound(file: SourceFile) -> dict[str, ast.stmt]:
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     for each in body:
         yield each
+        # Not what is under `except`: a name there is the replacement of one that is missing.
         if isinstance(each, ast.If | ast.Try | ast.With):
             yield from _statements(each.body)
             yield from _statements(getattr(each, "orelse", []))
@@ -398,6 +402,7 @@ class _Module:
         ]
 
     def _body(self, needed: Needed, flops: int | None) -> list[str]:
+        # Constants above functions: a decorator reads its configurations when the module is imported.
         parts = [text for _, text in sorted(needed.statements.items()) if not text.startswith(("@", "def "))]
         lines = [*parts, ""]
         functions = [text for _, text in sorted(needed.statements.items()) if text.startswith(("@", "def "))]
@@ -486,12 +491,14 @@ class _Module:
         node = copy.deepcopy(self._function.node)
         if self._is_launch_only:
             return textwrap.indent(ast.unparse(_Respelled(self._kernels(), spelled).visit(node)), "").splitlines()[1:]
+        # Columns of Python's trees count bytes of UTF-8.
         lines = self._file.text.encode().splitlines()
         edits = [
             (each.value.lineno, each.value.col_offset, each.value.id)
             for each in ast.walk(self._function.node)
             if isinstance(each, ast.Subscript) and isinstance(each.value, ast.Name) and each.value.id in self._kernels()
         ]
+        # From the end, so that what is longer now leaves the earlier columns right.
         for line, column, name in sorted(edits, reverse=True):
             whole = lines[line - 1]
             lines[line - 1] = whole[:column] + spelled(name).encode() + whole[column + len(name.encode()) :]
@@ -563,6 +570,7 @@ def _without_launches(node: ast.FunctionDef, branch: ast.If | None, kernels: set
     body = [each for each in node.body if each is not branch and not _is_launch(each, kernels)]
     if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
         body = body[1:]
+    # What only a dropped statement has read is unused then, too.
     while True:
         used = {name for each in body for name in _read_names(each)}
         kept = [each for each in body if not _assigns_only(each, used)]
@@ -642,6 +650,7 @@ def _is_loaded(node: ast.expr, loaded: set[str]) -> bool:
         return True
     if isinstance(node, ast.Name):
         return node.id in loaded
+    # A comparison is a mask: choosing by it is no arithmetic on the loaded value.
     if isinstance(node, ast.Compare):
         return False
     return any(_is_loaded(each, loaded) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))

@@ -200,6 +200,7 @@ class _Rewriter:
         parameters = [each.arg for each in self._function.args.args]
         # The order of the steps matters: masks are found by Inductor's names, which `readable` then changes.
         body = self._without_sizes(self._function.body, set(parameters))
+        # Block sizes are the parameters in capitals.
         sizes = {each for each in parameters if each not in self._pointers and not each.isupper()}
         body = [_Casts(sizes).visit(each) for each in body]
         helpers, imports = replaced([*body, *self._beside])
@@ -230,6 +231,7 @@ class _Rewriter:
         return [
             each
             for each in body
+            # As arguments, the sizes can be others than those of the run.
             if not (
                 isinstance(each, ast.Assign)
                 and isinstance(each.targets[0], ast.Name)
@@ -264,6 +266,7 @@ class _Rewriter:
             types = _literal(heuristics, "triton_meta", "signature")
         if not isinstance(types, dict):
             types = {}
+        # Triton writes a pointer's type with a star: `*fp32`.
         return {name for name in self._pointers if not str(types.get(name, "*")).startswith("*")}
 
     def _rename(self, call: ast.Call, stored: set[str]) -> set[str]:
@@ -425,6 +428,7 @@ class _Masks:
     def _fix(self, call: ast.Call) -> None:
         function = ast.unparse(call.func)
         if function in ("tl.load", *_STORES):
+            # `tl.load(pointer, mask)`, but `tl.store(pointer, value, mask)`.
             at = 1 if function == "tl.load" else 2
             if len(call.args) > at:
                 spaces = self._of(call.args[0])
@@ -435,6 +439,7 @@ class _Masks:
                 call.args[at] = self._and_missing_masks(call.args[at], spaces, reduced)
         elif function == "tl.device_assert":
             missing = self._missing(call.args[0], self._of(call.args[0]))
+            # Outside of the mask, an index is whatever was not loaded.
             if missing:
                 outside = " | ".join(f"~{each}mask" for each in missing)
                 call.args[0] = ast.parse(f"({ast.unparse(call.args[0])}) | {outside}", mode="eval").body
@@ -482,6 +487,7 @@ def _with_constants(body: list[ast.stmt]) -> list[ast.stmt]:
         for each in _assigned(body)
         if isinstance(each.targets[0], ast.Name)
         and _TEMPORARY.match(each.targets[0].id)
+        # One that is assigned again is where a loop adds up.
         and counts[each.targets[0].id] == 1
         and _is_float(each.value)
     }
@@ -508,6 +514,7 @@ class _Constants(ast.NodeTransformer):
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         if isinstance(node.op, _PLAIN):
             is_left, is_right = self._is(node.left), self._is(node.right)
+            # Between two constants, nothing else would make the result float32.
             if is_left != is_right:
                 if is_left:
                     node.left = self._number(node.left)
@@ -557,6 +564,7 @@ def _kept(body: list[ast.stmt], used: set[str]) -> list[ast.stmt]:
     kept = []
     for each in body:
         if isinstance(each, ast.For):
+            # Python has no loop without a statement.
             each.body = _kept(each.body, used) or [ast.Pass()]
         names = [node.id for target in _targets(each) for node in ast.walk(target) if isinstance(node, ast.Name)]
         if not names or any(name in used for name in names):
