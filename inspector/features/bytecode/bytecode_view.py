@@ -72,6 +72,7 @@ def align(before: Code, after: Code, without: Container[int] = ()) -> tuple[Pair
     `without` are instructions of the new code that must not be paired.
     """
     runs = reachable(before)
+    # A new object equals nothing: what never runs, or must not be paired, gets no partner.
     old: list[Hashable] = [key if at in runs else object() for at, key in enumerate(_keys(before))]
     new: list[Hashable] = [object() if at in without else key for at, key in enumerate(_keys(after))]
     return settled(before, after, _common(old, new))
@@ -130,6 +131,7 @@ def _keys(code: Code) -> list[Hashable]:
     lines = _lines(code)
     keys: list[Hashable] = []
     line: int | None = None
+    # From the end, since these take the line of the call behind them.
     for at in range(len(lines) - 1, -1, -1):
         instruction = code.instructions[at]
         # Torch creates new PRECALL and KW_NAMES, on a different line than their call.
@@ -170,6 +172,7 @@ def _meaning(code: Code, instruction: Instruction) -> tuple[Hashable, ...]:
 def _common(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Pair]:
     """Return a longest common subsequence: pair the equal ends, then apply Hunt-Szymanski between them."""
     begin = 0
+    # Torch leaves whole ends as they are; the rest is quadratic in the number of equal keys.
     while begin < min(len(old), len(new)) and old[begin] == new[begin]:
         begin += 1
     end = 0
@@ -182,6 +185,7 @@ def _common(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Pair]:
 
 
 def _longest(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Pair]:
+    # Descending, or one old instruction could be paired twice in a chain.
     where = grouped(range(len(new) - 1, -1, -1), lambda index: new[index])
     ends: list[int] = []
     chains: list[tuple[Pair, object]] = []
@@ -259,14 +263,17 @@ def _is_user_pair(index: int, own: set[int], steps: Mapping[int, WalkStep], user
     if step is None:
         return True
     name = step.instruction.opname
+    # Torch works on its lists with the same instructions as the user: an operand that is not the user's tells.
     if any(_is_list(value) for value in step.taken) and not own.issuperset(value.made for value in step.taken):
         return False
     if name in _TAKES:
+        # An operand of a handler has no producer.
         return step.taken[-1].made in own or step.taken[-1].made < 0
     if name in ("PRECALL", "KW_NAMES", "NOP", "SWAP", "PUSH_NULL"):
         return index + 1 in own
     if name.startswith(_MAKES):
         takers = users.get(index, set())
+        # Without a consumer, nothing says whose it is: it counts as the user's, as the alignment found it.
         return not takers or not own.isdisjoint(takers)
     return True
 
@@ -395,12 +402,14 @@ def _owners(session: Session, made: Mapping[str, FunctionCode]) -> dict[str, str
             for name in codes.after.names:
                 if name.startswith(CALLED):
                     for called in resume_of(name, codes.before, session.codes).ids:
+                        # The first that calls it: a recompilation calls the same resume function.
                         callers.setdefault(called.partition("/")[0], frame)
     return {frame: _owner(frame, made, callers) for frame in made}
 
 
 def _owner(frame: str, made: Mapping[str, FunctionCode], callers: Mapping[str, str]) -> str:
     seen = {frame}
+    # A damaged log may have resume functions that call each other.
     while made[frame].resumes_at is not None and (above := callers.get(frame)) is not None and above not in seen:
         frame = above
         seen.add(frame)
@@ -526,6 +535,7 @@ def _outline(found: Sequence[BytecodePiece], rows: Sequence[DiffRow], source: Se
                 steps.append(_OWN)
             case PieceKind.RESUME if piece.text.startswith("goes on"):
                 steps.append(_goes_on(piece))
+            # Where more happens than the graph, that the function returns is no news.
             case PieceKind.RETURN if piece.text.startswith("returns") and not changes and len(steps) < 2:
                 steps.append("returns")
     return tuple(_with_own(dict.fromkeys(steps), _own_lines(rows, source)))
@@ -674,6 +684,7 @@ def _at(session: Session, found: Iterable[CompiledFunction], line: int) -> tuple
 
 
 def _suggested(name: str, known: Sequence[str]) -> str:
+    # `forward` is accepted for `Net.forward`, so it is suggested as well.
     plain = {name.rpartition(".")[2]: name for name in known}
     return did_you_mean(name, [*known, *plain], f"there are: {', '.join(known[:8])}")
 

@@ -60,6 +60,7 @@ class _Form:
     def _inner(self, block: Block | None) -> Hashable:
         if block is None:
             return None
+        # With numbers of its own from here on, since only one of the blocks runs.
         return _Form(dict(self._numbers)).block(block)
 
     def _step(self, step: Step) -> Hashable:
@@ -87,6 +88,7 @@ class _Form:
         return self._value(value)
 
     def _born(self, born: Born) -> Hashable:
+        # All numbers first: containers may hold each other.
         for made, _ in born:
             self._numbers[made] = len(self._numbers)
         return tuple((made.kind, self._contents(contents)) for made, contents in born)

@@ -300,6 +300,7 @@ def claim_contexts(scene: BytecodeScene) -> None:
     claims, code, steps, torchs = scene.claims, scene.after, scene.steps, scene.torchs
     methods = {step.index: found for step in _free(claims, steps) if (found := _method(step, code, torchs)) is not None}
     contexts: dict[str, Form] = {variable: form.of for form, variable in methods.values()}
+    # Handlers first: an exit in a handler is said to be for code that raises.
     if contexts:
         _claim_handlers(claims, code, steps, frozenset(methods))
     for step in _free(claims, steps):
@@ -360,6 +361,7 @@ def _claim_handlers(claims: Claims, code: Code, steps: Mapping[int, WalkStep], m
     for handler in code.handlers:
         block = list(_block(handler.target, steps))
         leaves = any(step.index in methods for step in block)
+        # A handler of a handler only cleans up the exception, and belongs to the template as well.
         if leaves or all(step.instruction.opname in _CLEANING for step in block):
             for step in block:
                 claims.claim(step.index, role)
@@ -422,6 +424,7 @@ def _claim_call(scene: BytecodeScene, step: WalkStep, role: PieceRole) -> None:
 def _template(scene: BytecodeScene, call: WalkStep) -> range | None:
     """Return the instructions of the template around a call; None if no branch of torch skips the call."""
     offsets = {each.offset: at for at, each in enumerate(scene.after.instructions)}
+    # The nearest branch in front of the call is the one that skips it.
     for at in range(call.index - 1, -1, -1):
         step = scene.steps.get(at)
         if step is None or not step.instruction.opname.startswith(_JUMPS) or not scene.claims.is_free(at):
@@ -499,6 +502,7 @@ def _is_torchs(form: Form, names: Collection[str]) -> bool:
     root = None
     if is_path(form):
         root = root_of(form)
+    # The old code cannot have loaded a global that it does not name.
     return root is not None and root.scope == "global" and root.name not in names
 
 
@@ -512,6 +516,7 @@ def _graph_calls(scene: BytecodeScene) -> None:
     for step, function, arguments in scene.free_calls():
         if not is_graph(function.form):
             continue
+        # The inputs first: what is left of the operands loads the function, and gets the role of the call.
         for number, value in enumerate(arguments):
             scene.claims.tree(value, PieceRole(PieceKind.INPUT, f"input {number}: {_input_text(scene, value, step)}"))
         scene.whole(step, _called_graph(scene, count(len(arguments), "input")))
@@ -554,6 +559,7 @@ def _input_text(scene: BytecodeScene, value: Value, step: WalkStep) -> str:
 def _is_argument(scene: BytecodeScene, name: str) -> bool:
     code = scene.before
     stars = sum(code.flags & flag != 0 for flag in _STAR_FLAGS)
+    # The parameters of a resume function are values that torch passes on.
     return resume_point(code) is None and name in code.variables[: code.arguments + code.keyword_only + stars]
 
 
@@ -661,6 +667,7 @@ def _moves(scene: BytecodeScene) -> None:
     for step in scene.free():
         if step.instruction.opname == "SWAP" and scene.claims.roles.get(step.index - 1) is scene.frame:
             scene.claims.claim(step.index, scene.frame)
+    # From the end: the next instruction may be a move, too.
     for step in sorted(scene.free(), key=lambda each: -each.index):
         if step.instruction.opname in _MOVES and (role := _moved_for(scene, step.index + 1)) is not None:
             scene.claims.claim(step.index, role)
@@ -700,23 +707,32 @@ def _operand_texts(step: WalkStep) -> list[str]:
 
 _RULES: tuple[Callable[[BytecodeScene], None], ...] = (
     _starts,
+    # Before `_branches`: from torch 2.15 on, the clock's template has branches that are not the user's.
     claim_clocks,
     _graph_calls,
+    # Before `_changes`, which takes the template's `clear()` for the whole change.
     claim_replays,
     _created_objects,
+    # Before `claim_values`: what a comprehension returns may be a value for the resume function.
     claim_comprehensions,
+    # Before `claim_lists`, which takes all that such a list holds for packing.
     claim_values,
     _operands,
+    # Before the rules for torch's variables, one of which has the context.
     claim_contexts,
     _branches,
     claim_boxed,
     _changes,
     _variables,
+    # Before `claim_lists` and `_returns`: the closure of the resume function is not one of torch's lists, and what is
+    # returned is its result.
     claim_calls,
     claim_lists,
     _returns,
+    # After the rules above, whose roles it passes on to the variables; `_values_for_later` takes all that are left.
     _torch_variables,
     _values_for_later,
+    # Last: a move gets the role of what it is for.
     _moves,
 )
 """The rules, the most certain first; a rule leaves what it does not recognize to the next rules."""

@@ -47,12 +47,16 @@ _BY_ARG: dict[str, Callable[[int], Effect]] = {
     "BUILD_MAP": lambda arg: (2 * arg, 1),
     "BUILD_CONST_KEY_MAP": lambda arg: (arg + 1, 1),
     "UNPACK_SEQUENCE": lambda arg: (1, arg),
+    # The values before the starred name in the low byte, those behind it above, and the list.
     "UNPACK_EX": lambda arg: (1, (arg & 0xFF) + (arg >> 8) + 1),
     "FORMAT_VALUE": lambda arg: (2 if arg & 4 else 1, 1),
+    # Besides the arguments, the function and its `self` or NULL; for CALL_KW also the tuple of keywords.
     "CALL": lambda arg: (arg + 2, 1),
     "CALL_KW": lambda arg: (arg + 3, 1),
+    # The function, the NULL, the positional arguments, and keywords if the lowest bit is set.
     "CALL_FUNCTION_EX": lambda arg: (3 + (arg & 1), 1),
     "RAISE_VARARGS": lambda arg: (arg, 0),
+    # The lowest bit asks for a NULL beside the value, for a call that follows.
     "LOAD_GLOBAL": lambda arg: (0, 1 + (arg & 1)),
     "LOAD_SUPER_ATTR": lambda arg: (3, 1 + (arg & 1)),
     "COPY": lambda arg: (arg, arg + 1),
@@ -84,8 +88,10 @@ def effect(instruction: Instruction, python: tuple[int, int], *, jumps: bool = F
         return _BY_ARG[name](arg)
     match name:
         case "LOAD_ATTR":
+            # Before 3.12, LOAD_METHOD did what the lowest bit asks for.
             return 1, 1 + (arg & 1 if python >= _SINCE_312 else 0)
         case "MAKE_FUNCTION":
+            # Before 3.13, each bit is a part on the stack, such as defaults; later, SET_FUNCTION_ATTRIBUTE adds them.
             return 1 + ((arg & 0xF).bit_count() if python < _SINCE_313 else 0), 1
         case "JUMP_IF_TRUE_OR_POP" | "JUMP_IF_FALSE_OR_POP":
             return (1, 1) if jumps else (1, 0)
@@ -95,6 +101,7 @@ def effect(instruction: Instruction, python: tuple[int, int], *, jumps: bool = F
         case "SEND":
             return (2, 1) if jumps and python < _SINCE_312 else (2, 2)
         case "END_FOR":
+            # 3.12 pops the iterator, too, for which 3.13 has a POP_TOP behind it.
             return (2, 0) if python < _SINCE_313 else (1, 0)
     return None
 
@@ -115,6 +122,7 @@ def reachable(code: Code, start: int = 0) -> frozenset[int]:
     ahead = [start]
     while ahead:
         index = ahead.pop()
+        # A damaged log may end in the middle of a function.
         if index in found or index >= len(code.instructions):
             continue
         found.add(index)

@@ -89,6 +89,7 @@ def _load_method(machine: Machine, state: PathState, here: Instruction) -> Next:
 
 
 def _attribute(machine: Machine, state: PathState, here: Instruction, owner: Value, name: str) -> Value:
+    # The writer takes a cell from a new lambda (`_cell`), which nothing outside has seen: that is no step.
     if name == "__closure__" and machine.own(state, owner, "function"):
         made = state.heap[owner]  # type: ignore[index]
         if "closure" in made.parts:
@@ -219,6 +220,7 @@ def _import_name(machine: Machine, state: PathState, here: Instruction) -> Next:
 
 
 def _import_from(machine: Machine, state: PathState, here: Instruction) -> Next:
+    # The module stays on the stack for the next name.
     name = machine.code.names[here.arg or 0]
     state.stack.append(machine.value(state, here, "import_from", (state.stack[-1],), name))
     return None
@@ -332,6 +334,7 @@ def _positional(machine: Machine, state: PathState, arguments: Value) -> tuple[V
     """Return the items of a tuple or list that this function built for the call, or None for another iterable."""
     if isinstance(arguments, Const) and arguments.type == "tuple":
         return tuple(const(item) for item in items_of(arguments))
+    # A tuple keeps its items after it has escaped; a list may have been changed by whoever got it.
     known = isinstance(arguments, Fresh) and (arguments.kind == "tuple" or machine.own(state, arguments, "list"))
     if known and isinstance(arguments, Fresh):
         return state.heap[arguments].items
@@ -462,6 +465,7 @@ def _raise(machine: Machine, state: PathState, here: Instruction) -> Next:
             raise StopError(f"The `raise` at offset {here.offset} reraises an exception that a caller is handling.")
         return machine.raised(state, here, state.handled)
     made = machine.event(state, here, "raise", tuple(state.take(here.arg)), None, 0)
+    # What raises goes on in its handler, and not here.
     if made.failure is None:
         return machine.leave(state, here, "raised", NONE)
     return END
@@ -469,6 +473,7 @@ def _raise(machine: Machine, state: PathState, here: Instruction) -> Next:
 
 def _match(machine: Machine, state: PathState, here: Instruction) -> Next:
     kind = state.pop()
+    # The exception stays on the stack.
     answer = machine.value(state, here, "match", (state.stack[-1], kind))
     machine.bools.add(answer.event)
     state.stack.append(answer)
@@ -550,6 +555,7 @@ def _item(machine: Machine, state: PathState, owner: Value, key: Value) -> Value
     match index:
         case int() if -len(items) <= index < len(items):
             return items[index]
+        # A slice of a list or tuple is a new one, made without user code.
         case slice():
             assert isinstance(owner, Fresh)
             return machine.fresh(state, owner.kind, Contents(items[index]))
@@ -590,6 +596,7 @@ def _store_known(machine: Machine, state: PathState, owner: Value, key: Value, v
     index, changed = _index(state, key), list(items)
     if isinstance(index, int) and -len(items) <= index < len(items):
         changed[index] = value
+    # With a step, Python refuses another number of items.
     elif isinstance(index, slice) and index.step is None and (new := known_items(machine, state, value)) is not None:
         changed[index] = new
     else:
@@ -615,6 +622,7 @@ def _delete_subscript(machine: Machine, state: PathState, here: Instruction) -> 
 def _unpack(machine: Machine, state: PathState, here: Instruction) -> Next:
     value, count = state.pop(), _count(here, here.arg or 0)
     items = known_items(machine, state, value)
+    # Another number of items raises, so it is a step.
     if items is None or len(items) != count:
         made = machine.event(state, here, "unpack", (value,), count, count)
         items = parts(made.number, count)
@@ -686,6 +694,7 @@ def _build_slice(machine: Machine, state: PathState, here: Instruction) -> Next:
 
 def _build_set(machine: Machine, state: PathState, here: Instruction) -> Next:
     items = tuple(state.take(here.arg or 0))
+    # A set hashes its items, which may run user code.
     if items:
         state.stack.append(machine.value(state, here, "set", items))
     else:
@@ -765,6 +774,7 @@ def _list_to_tuple(machine: Machine, state: PathState, here: Instruction) -> Nex
 
 def _intrinsic(machine: Machine, state: PathState, here: Instruction) -> Next:
     match here.arg:
+        # INTRINSIC_UNARY_POSITIVE and INTRINSIC_LIST_TO_TUPLE (CPython 3.12 and 3.13, pycore_intrinsics.h).
         case 5:
             state.stack.append(machine.value(state, here, "unary", (state.pop(),), "+"))
         case 6:
@@ -845,6 +855,7 @@ def _set_function_attribute(machine: Machine, state: PathState, here: Instructio
     assert isinstance(function, Fresh)
     held = state.heap[function]
     parts = {**dict(zip(held.parts, held.items, strict=True)), name: part}
+    # From 3.13 on, each part is set alone; in one order, both codes have equal forms.
     ordered = {each: parts[each] for _, each in _FUNCTION_PARTS if each in parts}
     state.heap[function] = Contents(tuple(ordered.values()), held.code, tuple(ordered))
     state.stack.append(function)
@@ -939,6 +950,7 @@ def _nothing(machine: Machine, state: PathState, here: Instruction) -> Next:
 def _load_const(machine: Machine, state: PathState, here: Instruction) -> Next:
     number = here.arg or 0
     found = constant(machine, number)
+    # The recompiled code has the names already, and code of a nested function is written as a `def`.
     named = machine.placeholders is None and not _makes_function(machine, here) and not is_writable(found)
     state.stack.append(Placeholder(placeholder(number)) if named else found)
     return None
@@ -966,6 +978,7 @@ def _load_fast(machine: Machine, state: PathState, here: Instruction) -> Next:
 
 
 def _local(machine: Machine, state: PathState, here: Instruction, name: str) -> Value:
+    # From 3.13 on, LOAD_FAST also loads the cell for a closure, as LOAD_CLOSURE did.
     if name in machine.shared:
         return Cell(name)
     if name in state.carried:
@@ -978,6 +991,7 @@ def _local(machine: Machine, state: PathState, here: Instruction, name: str) -> 
 def _store(machine: Machine, state: PathState, name: str) -> None:
     value = state.pop()
     state.carried.discard(name)
+    # A comprehension restores a variable that had no value before it (LOAD_FAST_AND_CLEAR).
     if isinstance(value, NullValue):
         state.locals.pop(name, None)
         return
@@ -1019,6 +1033,7 @@ def _make_cell(machine: Machine, state: PathState, here: Instruction) -> Next:
     name = machine.slots[here.arg or 0]
     if name in machine.shared:
         value = state.locals.pop(name, None)
+        # CPython makes the cell before the first statement, so it can hold an argument only.
         if value is not None and value != Arg(name):
             raise StopError(f"The variable {name} becomes a closure variable after it was reassigned.")
     return None
@@ -1081,6 +1096,7 @@ def _push_null(machine: Machine, state: PathState, here: Instruction) -> Next:
 
 
 def _end_for(machine: Machine, state: PathState, here: Instruction) -> Next:
+    # 3.12 pops the iterator and the value above it, 3.13 only the value.
     state.take(2 if machine.version == (3, 12) else 1)
     return None
 

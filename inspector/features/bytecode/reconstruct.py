@@ -130,6 +130,7 @@ def compiled(text: str, free: tuple[str, ...], flags: int) -> CodeType:
     assert isinstance(function, ast.FunctionDef)
     # Rename the function, so that its own name still refers to a global inside it.
     function.name = _INNER
+    # Only what the enclosing function assigns becomes a closure variable.
     values: list[ast.stmt] = [ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None), lineno=1) for name in free]
     around = ast.parse(f"def {_OUTER}(): pass").body[0]
     assert isinstance(around, ast.FunctionDef)
@@ -137,6 +138,7 @@ def compiled(text: str, free: tuple[str, ...], flags: int) -> CodeType:
     module = ast.fix_missing_locations(ast.Module([around], []))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)  # for user code such as `3(x)`
+        # With the function's `__future__` statements, and without those of this file.
         code = compile(module, "<reconstructed>", "exec", flags=flags & _FUTURE, dont_inherit=True)
     return _inside(_inside(code, _OUTER), _INNER)
 
@@ -177,6 +179,7 @@ class NotReconstructed(Struct, frozen=True):
 
 def reconstruct(code: Code) -> FunctionSource | NotReconstructed:
     """Return the source of a function, or why it could not be verified."""
+    # `compile` writes instructions of the running Python only.
     if code.python != _RUNNING:
         return NotReconstructed(f"It was recorded on Python {code.python}; reconstructing needs the same version.")
     try:
@@ -197,8 +200,10 @@ def _proven(code: Code) -> FunctionSource:
     names = _placeholders(code)
     recompiled = disassembled(compiled(text, (*code.free, *names), code.flags))
     _check_super_call(code, recompiled)
+    # The recompiled code has free variables where the original has constants: both forms call them by name.
     if form_of_code(recompiled, frozenset(names)) != expected:
         raise StopError("The reconstructed source compiles to code with different steps.")
+    # A constant that no step takes does not appear in the text.
     used = {name: number for name, number in names.items() if name in recompiled.free}
     return FunctionSource(_comments(code, used) + text, _CHECKED, code.free, tuple(used.items()))
 
@@ -242,6 +247,7 @@ def _check_frames(code: Code) -> None:
     before = None
     for each in code.instructions:
         name = each.text.removeprefix("NULL + ").removesuffix(" + NULL")
+        # As `dis` writes the name, without the NULL beside it.
         if each.opname == "LOAD_GLOBAL" and name in _LOOK_AT_FRAMES:
             raise StopError(f"It calls {name}, which can see the function's own variables.")
         if each.opname in ("LOAD_ATTR", "LOAD_METHOD") and name.split(" ")[0] in _GIVE_FRAMES:

@@ -59,6 +59,7 @@ def respelled(code: Code) -> tuple[ExpandedInstruction, ...]:
 
 def _sizes(code: Code) -> Iterator[int]:
     """Return the size of each instruction with its caches, without EXTENDED_ARG."""
+    # Caches have no entry in the log, so the size is the distance to the next instruction.
     for each, after in pairwise(code.instructions):
         yield after.offset - each.offset - _PLAIN * _extended(after)
     yield _PLAIN
@@ -156,6 +157,7 @@ def _goes_on(code: Code, at: ExpandedInstruction, resume: Code) -> bool:
 
 def _is_alike(old: ExpandedInstruction, new: ExpandedInstruction) -> bool:
     """Compare everything but numbers; torch assigns lines to instructions without one."""
+    # Targets of jumps are offsets, which the prologue moves.
     return old.opname == new.opname and (old.jumps or old.text == new.text) and old.line in (None, new.line)
 
 
@@ -163,6 +165,7 @@ def resume_point(code: Code) -> int | None:
     """Return the instruction that a resume function's prologue jumps to, or None for another function."""
     if resumed(code.name)[1] is None:
         return None
+    # The prologue ends with this jump to the old instructions.
     for instruction in code.instructions:
         if instruction.opname in ("JUMP_FORWARD", "JUMP_ABSOLUTE") and instruction.target is not None:
             return index_at(code, instruction.target)
@@ -185,10 +188,12 @@ def _arguments(code: Code) -> tuple[str, ...]:
 
 def old_begin(code: Code) -> int:
     """Return where the old instructions begin in a resume function, after torch's prologue."""
+    # The prologue has a RESUME, and the old instructions keep theirs.
     starts = [at for at, each in enumerate(code.instructions) if each.opname == "RESUME"]
     begin = 0
     if len(starts) > 1:
         begin = starts[1]
+    # CPython makes cells in front of the RESUME.
     while begin and code.instructions[begin - 1].opname in ("MAKE_CELL", "COPY_FREE_VARS"):
         begin -= 1
     return begin

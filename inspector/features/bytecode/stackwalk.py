@@ -442,8 +442,10 @@ def called(taken: tuple[Value, ...]) -> tuple[Value, tuple[Value, ...]]:
     """Split a call's operands into function and arguments; a NULL is below or above the function."""
     if isinstance(taken[0].form, NullForm):
         return taken[1], taken[2:]
+    # From 3.13 on; before, the NULL is below.
     if isinstance(taken[1].form, NullForm):
         return taken[0], taken[2:]
+    # A method with its `self`, which is the first argument.
     return taken[0], taken[1:]
 
 

@@ -383,6 +383,7 @@ class Machine:
         """Follow both branches of a test, each with its own state; `ways` has the offsets of the branches."""
         if isinstance(test, Not):
             return self.branch(state, here, test.value, no, yes, (ways[1], ways[0]))
+        # A test that this path has passed before has the same result.
         if test in state.facts:
             chosen, offset = (yes, ways[0]) if state.facts[test] else (no, ways[1])
             chosen.block = state.block
@@ -406,6 +407,7 @@ class Machine:
     def escape(self, state: PathState, values: tuple[Value, ...]) -> Born:
         """Mark the containers among the values, and those inside them, as escaped; return them in source order."""
         born: list[tuple[Fresh, Contents]] = []
+        # Taken from the end, so that the first operand comes first.
         waiting = list(values)[::-1]
         while waiting:
             value = waiting.pop()
@@ -424,6 +426,7 @@ class Machine:
         state.carried |= self._variables_assigned_in_loop(head)
         made = self.event(state, here, "for", (iterator,))
         turn = state.copy()
+        # Numbers grow, so what is made inside has a larger one.
         turn.frozen = made.number
         turn.loops.append(OpenLoop(head, list(state.stack)))
         turn.stack.append(EventResult(made.number))
@@ -447,6 +450,7 @@ class Machine:
         return [self.slots[here.arg]]
 
     def _handler(self, offset: int) -> Handler | None:
+        # CPython's table has no ranges that overlap: the innermost handler has its range alone.
         return next((each for each in self.code.handlers if each.start <= offset < each.end), None)
 
     def _failure(self, state: PathState, offset: int) -> list[Any] | None:
@@ -458,15 +462,18 @@ class Machine:
         _unwind(other, handler, exception)
         block = self.run(handler.target, other).block
         match block:
+            # A handler that only reraises, such as one that cleans up for another, is as good as none.
             case [Leave(how="raise", value=value)] if value == exception:
                 return None
         return block
 
     def _regions(self, offset: int) -> tuple[int, ...]:
         found: list[int] = []
+        # A handler is protected by the next outer one.
         while (handler := self._handler(offset)) is not None and handler.target not in found:
             found.append(handler.target)
             offset = handler.target
+        # Others clean up after a handler, and stand for no statement.
         return tuple(each for each in found[::-1] if self._at[each].opname == "PUSH_EXC_INFO")
 
 
@@ -506,6 +513,7 @@ def _shared(code: Code, slots: list[str]) -> set[str]:
     for each in code.instructions:
         if each.arg is None or each.arg >= len(slots):
             continue
+        # 3.13 has no LOAD_CLOSURE: LOAD_FAST of a cell variable loads the cell.
         passed_on = each.opname == "LOAD_CLOSURE" or (each.opname == "LOAD_FAST" and code.python >= "3.13")
         if passed_on and slots[each.arg] in code.cells:
             names.add(slots[each.arg])

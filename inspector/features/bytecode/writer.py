@@ -56,6 +56,7 @@ def identifier(name: str) -> str:
 
 def reserved(code: Code) -> set[str]:
     """Return the names that a local variable must not shadow, including names used in nested functions."""
+    # A nested function would read the local variable in place of the global.
     inner = [reserved(each.code) for each in code.constants if each.code is not None]
     numbers = {"LOAD_GLOBAL": 1, "STORE_GLOBAL": 0, "DELETE_GLOBAL": 0}
     used = [(each.arg or 0) >> numbers[each.opname] for each in code.instructions if each.opname in numbers]
@@ -203,6 +204,7 @@ class Operands:
         leaves = [leaf for value in values for leaf in self._leaves(value)]
         waiting = [value for value, _ in self.pending]
         sizes = range(len(waiting), -1, -1)
+        # As many of the last pending expressions as the operands take in their order: these stay inline.
         count = next(n for n in sizes if _in_order(leaves, waiting[len(waiting) - n :]))
         out_of_order = [at for at, value in enumerate(waiting[: len(waiting) - count]) if value in leaves]
         if out_of_order:
@@ -213,6 +215,7 @@ class Operands:
 
     def _name_shared(self, born: Born) -> None:
         self.contents.update(born)
+        # The inner containers first, since the outer ones name them.
         for made, contents in reversed(born):
             is_statement = contents.code is not None and contents.code.name != "<lambda>"
             if self.counts[made] > 1 or is_statement:
@@ -222,6 +225,7 @@ class Operands:
     def _define(self, made: Fresh) -> None:
         contents = self.contents[made]
         itself = [at for at, item in enumerate(contents.items) if item == made]
+        # A list that holds itself needs its name first, and is put in afterwards.
         items = tuple(NONE if at in itself else item for at, item in enumerate(contents.items))
         self.contents[made] = structs.replace(contents, items=items)
         value = self._fresh(made)
@@ -327,6 +331,7 @@ class Operands:
 
     def _as_value(self, value: Value, written: ast.expr) -> ast.expr:
         if value in self.tests:
+            # A test leaves a bool; `bool(x)` would be a call of a global.
             return ast.UnaryOp(ast.Not(), ast.UnaryOp(ast.Not(), written))
         return written
 
@@ -375,6 +380,7 @@ def _display(kind: str, items: list[ast.expr]) -> ast.expr:
             return ast.List(items, ast.Load())
         case "tuple":
             return ast.Tuple(items, ast.Load())
+        # Python adds a frozenset constant to an empty set for `{1, 2, 3}`; the constant is written as that.
         case "set" if len(items) == 1 and isinstance(items[0], ast.Starred):
             return items[0].value
         case "slice":
@@ -402,6 +408,7 @@ class Writer(Operands):
 
     def inner(self) -> "Writer":
         """Return a writer for a nested block; it starts with the variables of this block."""
+        # `left` stays the same object, as it counts the uses on all paths.
         made = copy.copy(self)
         made.lines, made.pending = [], []
         made.holds, made.named, made.contents = dict(self.holds), dict(self.named), dict(self.contents)
@@ -459,6 +466,7 @@ class Writer(Operands):
         self.suggested[value] = suggestion(step)
         if step.op == "test":
             self.tests.add(value)
+        # The user's own variables stay, also where the value could stand inline.
         if step.op in _NO_VARIABLE or (self.counts[value] == 1 and not self._is_users(value)):
             self.pending.append((value, written))
         elif self.counts[value]:
@@ -493,6 +501,7 @@ class Writer(Operands):
         word = self.traced.hints.get(value) or self.traced.hints.get(left, "value")
         first, second = self._take_operands(step)
         self.flush()
+        # `+=` stores into the variable that holds the operand, which nothing else may need any more.
         kept = isinstance(first, ast.Name) and self.holds.get(first.id) == left and self.left[left] <= 0
         if kept and isinstance(first, ast.Name):
             self.holds[first.id] = value
@@ -505,6 +514,7 @@ class Writer(Operands):
         (condition,) = self.take((step.test,), truth=True)
         self.flush()
         self.left.subtract(taken(step))
+        # Each side goes on to the end of its path, so there is nothing behind it that an `else` would keep apart.
         yes, no = self.inner().write(step.yes, level), self.inner().write(step.no, level)
         self.lines.append(ast.If(condition, yes or [ast.Pass()], []))
         self.lines.extend(no)
@@ -539,6 +549,7 @@ class Writer(Operands):
         else:
             target = stored(inside.variable(item, self.traced.hints.get(item, "item")))
         lines = inside.write(body, level)
+        # The end of the body goes on with the next item anyway.
         if lines and isinstance(lines[-1], ast.Continue):
             lines.pop()
         self.lines.append(ast.For(target, iterable, lines or [ast.Pass()], [], lineno=0))
@@ -595,6 +606,7 @@ def _without_outer_handlers(handler: Block, level: int) -> Block:
 
 def _with_handler(writer: Writer, lines: list[ast.stmt], handler: Block, block: Block, end: int, level: int) -> int:
     last = handler[-1]
+    # A `finally` stands twice in the bytecode: in the handler that reraises, and behind the `try`.
     if isinstance(last, Leave) and last.how == "raise" and last.value == _handled(handler):
         cleanup = handler[:-1]
         after = block[end : end + len(cleanup)]
@@ -654,6 +666,7 @@ def _caught(
     inside = writer.inner()
     clause, tail = _split(steps, exception)
     name = None
+    # Only a name that is read: Python deletes it behind the clause, with a further handler.
     if kind is not None and exception is not None and any(exception in taken(step) for step in clause):
         name = inside.variable(exception, writer.traced.hints.get(exception, "error"))
     caught = ast.ExceptHandler(kind, name, inside.write(clause, level) or [ast.Pass()])
