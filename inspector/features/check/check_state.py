@@ -59,6 +59,7 @@ def count_of(site: SiteKey) -> Count | None:
 def _site_counts(sites: Iterable[Site]) -> Iterator[tuple[Count, int]]:
     found = list(sites)
     for count in (*BREAKS_OF.values(), Count.SKIPPED):
+        # By places, not by times: each function that inlines a helper meets the helper's break again.
         yield count, sum(site.places for site in found if count_of(site.key) is count)
     yield Count.RECOMPILES, sum(site.times for site in found if site.key.kind is SiteKind.RECOMPILE)
 
@@ -88,8 +89,10 @@ def _accuracy_notes(session: Session) -> Iterator[str]:
 
 
 def _measured(session: Session) -> Iterator[tuple[Count, int]]:
+    # What was not measured has no count: 0 would be within each limit.
     yield Count.GRAPHS, len(session.graphs)
     refused = sum(each.refused for each in session.limit.functions)
+    # A log may say that the limit was hit, and name no function.
     yield Count.LIMIT_HITS, max(refused, int(session.limit.hit))
     coverage = session.coverage
     if coverage.ops is not None and coverage.compiled is not None:
@@ -105,6 +108,7 @@ def _measured(session: Session) -> Iterator[tuple[Count, int]]:
         yield Count.CUDA_GRAPH_SKIPS, sum(each.status is CudaGraphStatus.SKIPPED for each in session.cuda_graphs)
     recordings = [each.recordings for each in session.cuda_graphs if each.recordings is not None]
     if recordings:
+        # The first recording is the one that has to be.
         yield Count.CUDA_GRAPH_RERECORDINGS, sum(max(number - 1, 0) for number in recordings)
 
 

@@ -56,6 +56,7 @@ def jobs_of(policy: CheckPolicy, root: Path, paths: Sequence[str] = ()) -> Jobs:
         found = _of_rule(rule, root, wrong)
         ruled |= {each.key: (each, rule) for each in found}
     if paths:
+        # What is wrong with other entries of the policy does not concern a check of these models.
         wrong.clear()
         ruled = _selected(paths, ruled, root, wrong)
     jobs: list[CheckJob] = []
@@ -81,6 +82,7 @@ def _selected(
             fitting = {key: known for key, known in ruled.items() if each.names(known[0])}
             own = replace(named_by(each.target, root), by_chance=each.by_chance)
             chosen |= fitting or {own.key: (own, ModelRule(text))}
+    # In the policy's order, with the models that it does not name at the end.
     return {**{key: known for key, known in ruled.items() if key in chosen}, **chosen}
 
 
@@ -104,12 +106,14 @@ def _cross(policy: CheckPolicy, rule: ModelRule, named: Named, jobs: list[CheckJ
         for scenario, options in _scenarios(policy, rule):
             for target in rule.targets or policy.targets:
                 needed = _needed_options(options, target, limits, policy)
+                # Before any job runs: a wrong option must not show after minutes of captures.
                 check_options(resolve(named.target, has_inputs=bool(needed.inputs)), needed)
                 key = JobKey(named.key, scenario, target)
                 # A GPU that is not there has no numbers, and neither has a model without weights.
                 compares = accuracy and target == CPU and not needed.fake
                 found.append(CheckJob(key, named.target, needed, limits, timeout, compares, memory and target == CPU))
     except CtraceError as error:
+        # A glob such as models/*.py also matches files of helpers.
         if not (named.by_chance and isinstance(error, TargetError)):
             wrong.append((JobKey(named.key), error))
         return
@@ -142,6 +146,7 @@ def _needed_options(options: Options, target: str, limits: Limits, policy: Check
     if target != CPU:
         gpu = target
     needs_code = gpu is not None or not _OF_CODE.isdisjoint(limits.most)
+    # Another backend is the user's: to stop before it would be another compile.
     trace_only = not needs_code and not options.build and is_inductor(options.backend)
     inductor_guards = policy.inductor_guards or not trace_only
     return replace(options, gpu=gpu, trace_only=trace_only, inductor_guards=inductor_guards)
@@ -171,6 +176,7 @@ def traced(
         else:
             key = known
         job = CheckJob(key, str(log.path), Options(), policy.limits, known_as=known)
+        # A worker may run in another folder.
         calls.append((job, absolute(log), root.absolute()))
     yield from results_of(_read, calls, engine, is_large=sum(log.bytes for log in logs) > _PARALLEL_BYTES)
 
@@ -206,6 +212,7 @@ def _read(job: CheckJob, log: LogFile, root: Path) -> SeenJob:
     try:
         with one_file(log.path, log.parts) as path:
             found = reduced(FinishedJob(job, load_log(path)), root)
+    # One log that cannot be read is a finding of its job, and ends no check.
     except RunError as error:
         return reduced(FinishedJob(job, error=error), root)
     if found.state is None or not log.parts:

@@ -134,6 +134,7 @@ class Judge(Struct, frozen=True):
         compared = _Compared(self, seen, seen.state, baseline)
         findings = compared.findings()
         better: tuple[str, ...] = ()
+        # What one rank does less of than the others is not better: the lock has the most of all ranks.
         if not seen.doubts and not seen.job.known_as:
             better = tuple(compared.better())
         return replace(
@@ -142,6 +143,7 @@ class Judge(Struct, frozen=True):
             findings=(*seen.doubts, *findings),
             allowed=compared.allowed,
             better=better,
+            # Without a section for this torch, every model would be new; that is said once.
             is_new=baseline is None and not seen.doubts and seen.state.torch in self.lock.sections,
             graphs_before=baseline.counts.get(Count.GRAPHS) if baseline else None,
         )
@@ -153,6 +155,7 @@ class Judge(Struct, frozen=True):
 
     def limits(self, job: CheckJob, torch: str, *, is_known: bool) -> Limits:
         """Return a job's limits: the policy's, completed by strict limits for a job without an entry in the lock."""
+        # Strict limits would repeat, for each job, that the section is missing.
         if is_known or self.lacks(torch):
             return job.limits
         return job.limits.over(STRICT)
@@ -189,9 +192,11 @@ class _Compared:
             known = baseline.sites
         else:
             known = ()
+        # Without a comparison, they are not known to be gone.
         if not are_compared(state.counts):
             known = tuple(each for each in known if each.key.kind is not SiteKind.CULPRIT)
         self._matched: Matched = matched(unallowed, known)
+        # An allowed site that the lock has, too, is still there.
         self._gone = matched([site for site, _ in self.allowed], self._matched.gone).gone
 
     def findings(self) -> Iterator[GateFinding]:
@@ -216,6 +221,7 @@ class _Compared:
         yield from worse
         yield from self._more(has_worse=bool(worse))
         yield from self._beyond_limits()
+        # A run that ended early lacks counts for that reason, which is reported already.
         if self._seen.has_ended:
             yield from self._not_measured()
             yield from self._measured_before()
@@ -249,6 +255,7 @@ class _Compared:
     def _more(self, *, has_worse: bool) -> Iterator[GateFinding]:
         for count, was in (self._baseline.counts if self._baseline else {}).items():
             now = self._state.counts.get(count)
+            # A limit of the policy stands in for the number of the lock.
             if now is None or now <= was + self._let_pass(count) or count in OF_SITES or count in self._limits.most:
                 continue
             if has_worse and count in _FOLLOWS:
@@ -261,6 +268,7 @@ class _Compared:
             if now is None or now <= most:
                 continue
             sites = []
+            # With an entry in the lock, the sites beyond it are reported by themselves.
             if not self._is_known:
                 sites = self._not_passed(count)
             if not sites:
@@ -288,6 +296,7 @@ class _Compared:
             known = self._baseline.counts
         of_code: set[Count] = set()
         if self._state.job.target != CPU:
+            # On the CPU, code is generated only if a limit needs it.
             of_code = {Count.KERNELS}
         for count in (Count.EAGER_OPS, *of_code):
             if count in known and count not in self._state.counts and count not in self._limits.most:
@@ -345,6 +354,7 @@ def judged(
     can it report missing models and useless allow entries.
     """
     keys = [each.job.known_as or each.job.key for each in seen] + [key for key, _ in wrong]
+    # A log that does not name its torch has a doubt of its own.
     versions = sorted({each.state.torch for each in seen if each.state is not None} - {""})
     vanished = {}
     if is_whole:
@@ -360,6 +370,7 @@ def judged(
     return CheckOutcome(
         policy=policy,
         lock=lock,
+        # Jobs end in any order; the report must not change with it.
         checked=tuple(sorted(checked, key=lambda each: each.job)),
         findings=(*_nothing(keys), *_no_sections(lock, versions), *map(_gone, missing)),
         notes=(
@@ -393,6 +404,7 @@ def _moved(
     known = {key.model for version in versions for key in lock.sections.get(version, {})}
     jobs = list(keys)
     came = {key.model for key in jobs} - known
+    # By the file's name first, which needs no results: a renamed file is told by these alone.
     was = _alike(came, vanished, lambda path: path.name)
     rest = [model for model in vanished if model not in was.values()]
     renamed = _alike(came - set(was), rest, lambda path: str(path.parent))
@@ -403,6 +415,7 @@ def _moved(
 def _alike(came: Iterable[str], gone: Iterable[str], by: Callable[[PurePosixPath], str]) -> dict[str, str]:
     """Pair a new model with a vanished one, where there is exactly one of each."""
     new, old = (_grouped(models, by) for models in (came, gone))
+    # Of several, nothing says which became which.
     return {new[each][0]: old[each][0] for each in new if len(new[each]) == len(old.get(each, ())) == 1}
 
 
@@ -455,6 +468,7 @@ def _other_torch(lock: Lock, versions: Iterable[str]) -> Iterator[str]:
         release = release_of(version)
         if release is None or not releases or release in releases:
             continue
+        # A release of the same major version is nearer than any other.
         nearest = min(releases, key=lambda known: (known[0] != release[0], abs(known[1] - release[1])))
         for each in changed_counts(version, releases[nearest]):
             yield f"torch {version} may compile otherwise than {releases[nearest]}: {each.range}, {_within(each.what)}"
@@ -497,4 +511,5 @@ def _notes(
     yield from (f"{each.job}: {note}" for each in jobs if each.state is not None for note in each.state.notes)
     if is_whole:
         sites = [site.key for each in jobs if each.state is not None for site in each.state.sites]
+        # A job that was not judged may have the site of an entry.
         yield from useless(policy.allow, sites, today, are_all=all(map(is_judged, jobs)))

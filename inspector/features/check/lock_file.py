@@ -45,6 +45,7 @@ class LockLine(Struct, frozen=True):
 def record_line(job: JobKey, holds: Counts | Known) -> str:
     """Return a record as text; invisible characters are escaped, so that no tool sees a line end in it."""
     about = {"model": job.model, "scenario": job.scenario, "target": job.target}
+    # Letters of any language stay readable in a diff.
     text = json.dumps({**about, **(_site(holds) if isinstance(holds, Known) else _counts(holds))}, ensure_ascii=False)
     return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text)
 
@@ -95,6 +96,7 @@ def _read_site(kind: SiteKind, data: Mapping[str, Any]) -> Known:
 
 def _parsed(line: str) -> dict[str, Any]:
     try:
+        # json keeps the last of two equal keys, and takes quadratic time for a number of many digits.
         data = json.loads(line, object_pairs_hook=_once, parse_int=_whole)
     except (json.JSONDecodeError, RecursionError):
         raise ValueError("this is neither a JSON record nor a [torch ...] line") from None
@@ -133,6 +135,7 @@ def _text(data: Mapping[str, Any], key: str) -> str:
 
 
 def _number(value: object, what: str, least: int) -> int:
+    # True is an int, and JSON has both.
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ValueError(f"{what} is not a whole number of {least} or more")
     return value
@@ -163,6 +166,7 @@ def load_lock(path: Path) -> Lock:
     try:
         check_regular(path)
         with path.open("rb") as file:
+            # One byte more than allowed shows that there is more.
             data = file.read(_LARGEST + 1)
     except FileNotFoundError:
         return Lock()
@@ -209,6 +213,7 @@ def writing_lock(path: Path, say: Callable[[str], None] = lambda _text: None) ->
     Raises:
         LockError: it cannot be read, or it is invalid.
     """
+    # Processes may name the file by different links.
     with locked(Path(os.path.realpath(path)), say):
         yield load_lock(path)
 
@@ -227,6 +232,7 @@ def _decoded(data: bytes, shown: str) -> str:
 
 
 def _as_numbers(version: str) -> tuple[tuple[int, ...], str]:
+    # As numbers: 2.9 comes before 2.10.
     return tuple(int(part) for part in version.split(".")), version
 
 
@@ -254,6 +260,7 @@ class _Reader:
     def _take(self, line: str, number: int) -> None:
         if line.startswith("#"):
             self._check_format(line, number)
+        # Before records: `git merge` leaves these marks between two valid ones.
         elif _CONFLICT.match(line):
             todo = "resolve the conflict, or take one side and run ctrace check --update"
             raise self._wrong(number, "a git merge conflict", todo)
@@ -273,6 +280,7 @@ class _Reader:
         if found is None:
             raise self._wrong(number, "this is not a section header", f"write it as [torch 2.13], or {_TAKE_OUT}")
         self._section = found[1]
+        # After a merge, a section may stand twice.
         self._sections.setdefault(found[1], {})
 
     def _keep(self, line: str, number: int) -> None:
@@ -284,6 +292,7 @@ class _Reader:
             what = "this record comes before any [torch ...] line"
             raise self._wrong(number, what, f"put the line of its torch version back, or {_TAKE_OUT}")
         kept, first = self._sections[self._section].setdefault(record.key, (record, number))
+        # Two branches may add the same record; only different ones need a decision.
         if kept != record:
             what = f"this contradicts line {first}"
             raise self._wrong(number, what, "remove one of the two, and run ctrace check --update")

@@ -143,10 +143,12 @@ def allows(allow: Allow, site: SiteKey) -> bool:
     if allow.gb is not None:
         fits.append(allow.gb in site.causes)
     if allow.place is not None:
+        # `[` is no wildcard here, but it is one of fnmatch.
         pattern = allow.place.replace("[", "[[]")
         fits.append(any(fnmatchcase(site.place, each) for each in (pattern, f"*/{pattern}")))
     if allow.text is not None:
         part = _unspaced(allow.text)
+        # An empty text would fit every line.
         fits.append(bool(part) and part in _unspaced(site.text))
     return bool(fits) and all(fits)
 
@@ -253,6 +255,7 @@ def _split(text: str) -> tuple[str | None, str]:
     before, colon, name = text.rpartition(":")
     if not colon:
         return text, ""
+    # `pkg.models:tiny` names a module, `models/tiny:net` and `tiny.py:net` a file.
     if before.endswith(".py") or "/" in before or os.sep in before:
         return before, name
     return None, name
@@ -266,6 +269,7 @@ def _globbed(text: str, pattern: str, root: Path) -> list[Path]:
         start = root
     try:
         found = sorted(start.glob(str(path.relative_to(path.anchor))))
+    # pathlib raises NotImplementedError for an absolute pattern.
     except (ValueError, NotImplementedError, OSError) as error:
         raise PolicyError(f"{text} is not a valid glob: {error}", "write it as in models/**/*.py") from None
     return [file for file in found if file.suffix == ".py" and not _is_hidden(file, start) and file.is_file()]
@@ -273,6 +277,7 @@ def _globbed(text: str, pattern: str, root: Path) -> list[Path]:
 
 def _is_hidden(file: Path, start: Path) -> bool:
     parts = file.relative_to(start).parts
+    # A pattern may lead out of the folder: `../models/*.py`.
     return any(part == "__pycache__" or (part.startswith(".") and part != "..") for part in parts)
 
 

@@ -160,6 +160,7 @@ def starter(
 def _set_of(options: Options | None) -> dict[str, Any]:
     """Return the options that differ from their defaults, by name."""
     values = asdict(options or Options())
+    # A starter names what differs, so that later defaults hold for the rest.
     return {name: _plain(value) for name, value in values.items() if value != getattr(Options(), name)}
 
 
@@ -172,6 +173,7 @@ def _plain(value: Any) -> Any:
 def _flow(value: Any) -> str:
     """Return a value as YAML on one line."""
     text = yaml.safe_dump(value, allow_unicode=True, default_flow_style=True, sort_keys=False, width=1 << 16)
+    # PyYAML ends a document that is a single value with this mark.
     return text.removesuffix("...\n").strip()
 
 
@@ -187,6 +189,7 @@ def workflow_path(policy: Path) -> Path:
         PolicyError: there is such a file already.
     """
     folder = policy.absolute().parent
+    # In a worktree of git, `.git` is a file.
     root = next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder)
     path = Path(os.path.relpath(root / _NAME))
     if path.exists():
@@ -203,5 +206,6 @@ def workflow_text(workflow: Path, policy: Path, torch: str) -> str:
     return _TEXT.format(
         python="{}.{}".format(*sys.version_info),
         packages=" ".join(packages),
+        # Each JSON string is one of YAML, too.
         policy=json.dumps(Path(os.path.relpath(policy, root)).as_posix()),
     )

@@ -44,6 +44,7 @@ class MemoryBudget:
 
     def fitting(self, waiting: Iterable[CheckJob], running: Sequence[tuple[CheckJob, int]]) -> CheckJob | None:
         """Return the first waiting job that fits beside the running ones; if none is running, any job fits."""
+        # Otherwise a job that needs more than the budget would never start.
         if not running:
             return next(iter(waiting), None)
         in_use = sum(max(self._need(job), held) for job, held in running)
@@ -115,6 +116,7 @@ def run_jobs(
     share = cores // most
     environment = _threads(share, cores)
     server = None
+    # For one job, importing torch in a server first saves nothing.
     if forks and len(waiting) > 1:
         server = ForkServer({**os.environ, **environment})
     crew = _Crew(roomy, owned, environment, _cores(share, cores), captures, after, server, preloads=forks)
@@ -136,6 +138,7 @@ def _threads(share: int, cores: int) -> dict[str, str]:
     """Limit each child to its share of the cores, unless the user set a limit."""
     if share >= cores:
         return {}
+    # What the user has set is meant for this machine.
     return {name: str(max(share, 1)) for name in _THREADS if name not in os.environ}
 
 
@@ -212,6 +215,7 @@ class _Crew:
 
     def end(self) -> None:
         """Kill the running jobs, and wait until they are gone."""
+        # All are killed before any is waited for, so that they end at the same time.
         for each in self.running:
             each.child.end()
         deadline = time.monotonic() + _ENDING_SECONDS
@@ -224,6 +228,7 @@ class _Crew:
     def _work(self, job: CheckJob, child: ChildProcess) -> None:
         try:
             self._ended.put(self._run(job, child))
+        # Python only prints what a thread raises, and the main thread would wait forever.
         except BaseException as error:
             self._ended.put(_Broke(error))
 
@@ -302,6 +307,7 @@ def run_here(job: CheckJob, at: Surroundings) -> Remote:
     Raises:
         OSError: the worker does not have the folder.
     """
+    # Paths in jobs are relative to the folder of the command.
     os.chdir(at.folder)
     os.environ.update(at.variables)
     (ran,) = run_jobs([job], store=Store(at.runs, at.keep), at_a_time=1, owned=at.owned, forks=False)

@@ -57,6 +57,7 @@ def _kept(jobs: Mapping[JobKey, Baseline], outcome: CheckOutcome, *, forget: boo
 def _by_job(checked: Iterable[CheckedJob]) -> dict[tuple[str, JobKey], list[Baseline]]:
     """Return the results of each job; omit a job if a part of it, such as one rank, could not be judged."""
     every = list(checked)
+    # Of several ranks, each must be judged, or the entry would be what some of them did.
     unknown = {each.known_as or each.job for each in every if not is_judged(each)}
     found: dict[tuple[str, JobKey], list[Baseline]] = {}
     for each in every:
@@ -109,12 +110,14 @@ def _together(several: Iterable[Baseline]) -> Baseline:
 def _improved(before: Baseline | None, now: Baseline) -> Baseline | None:
     """Return a baseline that is no looser than the old one, or None if the job gets no entry."""
     if before is None:
+        # A new model must not bring accepted sites into the lock.
         if now.sites or now.counts.get(Count.LIMIT_HITS):
             return None
         return now
     found = matched([Site(each.key, each.times) for each in now.sites], before.sites)
     sites = tuple(Known(site.key, min(site.times, known.times)) for site, known in found.pairs)
     counts = {count: min(number, before.counts.get(count, number)) for count, number in now.counts.items()}
+    # A count that was not measured this time keeps its number.
     return Baseline({**before.counts, **counts}, sites)
 
 
@@ -149,6 +152,7 @@ class LockOfTests:
 
     def to_text(self) -> str:
         """Return this process's results as text, for the process that writes the file."""
+        # In the lock's own format, so that it is read with the same checks.
         return json.dumps({"seen": lock_text(Lock(self._seen)), "unknown": sorted(self.unknown)})
 
     def take(self, text: str) -> None:
@@ -163,6 +167,7 @@ class LockOfTests:
         Raises:
             LockError: it cannot be read or written.
         """
+        # Read again, since another process may have written since the session began.
         with writing_lock(self.path) as before:
             sections = self._sections(before)
             if sections == before.sections:
@@ -178,4 +183,5 @@ class LockOfTests:
         return [(torch, {**before.sections.get(torch, {}), **self._seen.get(torch, {})}) for torch in versions]
 
     def _is_there(self, key: JobKey) -> bool:
+        # A test that did not run may have been left out by `-k`; only one without a file is gone.
         return not key.is_of_test or (self._root / key.model.partition("::")[0]).is_file()

@@ -73,6 +73,7 @@ class Reuse:
                 return None
         except (OSError, ValueError, msgspec.MsgspecError):
             return None
+        # The run may have been pruned; the result does not need it.
         has_run = result.run is not None and (self._runs / result.run / "run.json").is_file()
         return SeenJob(job, result.state, run=result.run if has_run else None, is_reused=True)
 
@@ -83,6 +84,7 @@ class Reuse:
             return
         is_complete = seen.has_ended and not seen.doubts and not ran.left and ran.error is None
         with suppress(OSError, ValueError):
+            # First, so that no older result stays if this one is not saved.
             self._path(ran.job).unlink(missing_ok=True)
             if not is_complete or not session.made_of:
                 return
@@ -154,6 +156,7 @@ class Reuse:
 
 def _text(path: Path, data: object) -> str:
     """Return the text that the proof covers: the result, with the path of its file."""
+    # With the path, so that the result of another job cannot be copied here.
     return json.dumps([str(path.resolve()), data], sort_keys=True)
 
 

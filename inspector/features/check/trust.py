@@ -60,6 +60,7 @@ def untrusted(session: Session, output: str = "") -> Iterator[GateFinding]:
     if session.failure is not None:
         yield _failed(session.failure, output)
     yield from _scenarios(session)
+    # Without a graph there is no break either: a check would pass because nothing compiled.
     if session.failure is None and not session.graphs:
         why = session.environment.switched_off
         todo = why or "ctrace explain says why; without a graph there is nothing to check"
@@ -109,6 +110,7 @@ def _scenarios(session: Session) -> Iterator[GateFinding]:
         if each.outcome is Outcome.COMPILE_FAILED:
             what = f"scenario {each.name}: with torch.compile it raises {' '.join(each.message.split())}"
             yield GateFinding(FindingKind.COMPILE_FAILED, what, "it runs without torch.compile; see ctrace explain")
+        # What the model rejects of inputs that ctrace made up is no fault of the model.
         elif each.outcome is Outcome.NOT_TAKEN and each.kind is not ScenarioKind.PROVOKED:
             what = f"scenario {each.name}: the model rejects it: {' '.join(each.message.split())}"
             yield GateFinding(FindingKind.FAILED, what, "correct the scenario, or the model")
