@@ -122,6 +122,7 @@ def _why_unknown(before: Session, after: Session) -> str:
         if len(cut) > 1:
             return "both runs are incomplete"
         return f"the {cut[0]} run is incomplete"
+    # What only a log of ctrace has, such as ops in eager, would count as none in the other one.
     by_ctrace = [name for name, each in both if each.environment.ctrace]
     if len(by_ctrace) == 1:
         return f"ctrace recorded only the {by_ctrace[0]} run, and a log of torch has less"
@@ -355,6 +356,7 @@ def _changed(after: Session, old: Site, new: Site) -> Iterator[Change]:
 
 
 def _content(key: SiteKey) -> str:
+    # A decorator that takes *args reaches `self` as `given[0]`: the same guard under another root.
     if key.kind is SiteKind.RECOMPILE:
         return put_aside_roots(key.text)
     return put_aside_names(key.text)

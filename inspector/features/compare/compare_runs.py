@@ -128,6 +128,7 @@ def growth_of(before: Session, after: Session) -> MemoryGrowth | None:
     one, other = _found(before), _found(after)
     assert one is not None
     assert other is not None
+    # A measured peak has what the allocator adds, so it says nothing beside a computed one.
     measured = one.peak.measured and other.peak.measured
     was, now = (_peak(session, found, measured=measured) for session, found in ((before, one), (after, other)))
     return MemoryGrowth(was, now, tuple(_lines(before, one, after, other)))
@@ -139,6 +140,7 @@ def memory_changes(growth: MemoryGrowth | None) -> Iterator[Change]:
         return
     largest = max(growth.was.bytes, growth.now.bytes)
     change = abs(growth.was.bytes - growth.now.bytes)
+    # A computed peak is the same in each run, a measured one is not.
     if change and (not growth.was.measured or change >= _LITTLE * largest):
         yield edited(What.MEMORY, "run", _peak_text(growth.was), _peak_text(growth.now))
     for each in growth.lines:
@@ -188,6 +190,7 @@ def _lines(before: Session, one: FoundMemory, after: Session, other: FoundMemory
     """Yield each line with what it holds in both runs, those that grew most first."""
     olds, news = _held(before, one), _held(after, other)
     pairs: list[tuple[HeldLine, HeldLine]] = []
+    # The strictest first, so that a line that stayed is not paired with an equal one elsewhere.
     for same in (_exactly, _but_moved, _but_renamed):
         found, news, olds = paired(news, olds, same)
         pairs += found
@@ -220,6 +223,7 @@ def _edited(
     def same(each: HeldLine) -> Hashable:
         if new_left[each.function] == old_left[each.function]:
             return each.function
+        # No other line has it: where the numbers differ, nothing says which line became which.
         return id(each)
 
     news, olds = (sorted(some, key=lambda each: each.line) for some in (news, olds))
@@ -276,6 +280,8 @@ def _every(before: Session, after: Session, pairs: Pairs) -> Iterator[Change]:
     if before.verdict is not after.verdict:
         yield edited(What.VERDICT, "run", str(before.verdict), str(after.verdict))
     yield from site_changes(before, after)
+    # Before the graphs: `changes_of` takes what it explains out of `follow`, and `resized_changes` reports
+    # what is left.
     kernels = kernel_changes(pairs)
     follow = {graph: follow_up(each) for graph, each in kernels.resized.items()}
     yield from changes_of(pairs, follow)
@@ -349,6 +355,7 @@ def _lacking(what: str, in_before: bool, in_after: bool, before: Session, after:
     lacks = [
         name
         for name, is_there, session in (("first", in_before, before), ("second", in_after, after))
+        # An empty list says that there is none, if the run would have recorded one.
         if not is_there and session.graphs and not _records_codegen(session)
     ]
     if not lacks:
@@ -401,6 +408,7 @@ def cache_changes(pairs: Pairs) -> Iterator[Change]:
     """Yield the look-ups that matched graphs do not share, and those with another outcome or another reason."""
     for old, new in pairs.both:
         before, after = _lookups(old), _lookups(new)
+        # In the order of the later run, with what only the earlier one has at the end.
         for key in dict.fromkeys((*after, *before)):
             yield from _caches_between(before.get(key), after.get(key), f"{new.where}: {_named(key)}")
 
@@ -410,6 +418,7 @@ def _lookups(seen: RunGraph) -> dict[_Key, CacheLookup]:
     for each in seen.session.compile_time.lookups:
         if each.graph == seen.graph.id:
             number = 0
+            # One kernel may be looked up several times, such as after it was tuned.
             while (key := (each.cache, each.stage or "", each.kernel or "", number)) in found:
                 number += 1
             found[key] = each
@@ -442,6 +451,7 @@ def _cache_text(lookup: CacheLookup) -> str:
 
 def _reasons(was: CacheLookup, now: CacheLookup) -> Iterator[str]:
     """Yield the components of the key that differ, if one of the two look-ups missed."""
+    # Two hits under different keys found what they asked for.
     if LookupOutcome.MISS not in (was.outcome, now.outcome):
         return
     before, after = components_of(was), components_of(now)
@@ -479,12 +489,14 @@ def _fusions(seen: RunGraph) -> dict[Stage, Fusion]:
 
 def _fusion_between(old: Fusion, new: Fusion, where: str) -> Iterator[Change]:
     was, now = Counter(_groups(old)), Counter(_groups(new))
+    # As multisets: repeated layers have the same group many times.
     gone, come = list((was - now).elements()), list((now - was).elements())
     for group in list(gone):
         near = max(come, key=lambda other, group=group: _shared(group, other), default=None)  # type: ignore[misc]
         if near is not None and _shared(group, near):
             gone.remove(group)
             come.remove(near)
+            # A node alone is fused with nothing: that its ops changed is said of the graph.
             if len(group) > 1 or len(near) > 1:
                 yield edited(What.FUSION, where, _fusion_text(group), _fusion_text(near))
     for group in gone:
@@ -538,6 +550,7 @@ def _guards(seen: RunGraph) -> list[Guard] | None:
     if printed is None:
         return None
     found = parse(printed, seen.session.environment.prefixes).all_guards()
+    # In both runs, so that a renamed file alone changes no guard.
     return [replace(each, code=without_module(each.code, seen.graph.file)) for each in found]
 
 
@@ -558,6 +571,7 @@ def _guards_between(old: RunGraph, new: RunGraph) -> Iterator[Change]:
     olds, news = _guards(old), _guards(new)
     if olds is None or news is None:
         return
+    # First those that check the same, then those that check another value of the same source.
     _, only_new, only_old = paired(news, olds, lambda guard: (guard.kind, guard.source, content(guard)))
     both, added, removed = paired(only_new, only_old, lambda guard: (guard.kind, guard.source))
     for guard in removed:
@@ -577,6 +591,7 @@ def content(guard: Guard) -> str:
 def _differing(before: Guard, guard: Guard) -> tuple[str, str]:
     """Write two versions of a guard; for a check with many arguments, only those that differ."""
     was, now = pieces(content(before)), pieces(content(guard))
+    # A TENSOR_MATCH has its many parts inside of a call: `check_tensor(L['x'], ...)`.
     if len(was) != len(now) or len(was) < _MANY:
         calls = [_arguments(content(each)) for each in (before, guard)]
         was, now = pieces(calls[0]), pieces(calls[1])

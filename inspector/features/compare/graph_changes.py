@@ -174,6 +174,7 @@ def _line_token(node: FxNode) -> tuple[Hashable, ...]:
 def _token(node: FxNode) -> tuple[str, str, str]:
     """Return a node's op and its arguments, with a placeholder for each node that it reads."""
     uses = set(node.uses)
+    # Names of nodes have numbers, which one more node shifts for all that follow.
     args = _WORD.sub(lambda match: "%" if match[0] in uses else match[0], node.args)
     if node.kind is FxNodeKind.OUTPUT:
         args = ""  # the returned nodes are compared themselves; an output only collects them
@@ -324,6 +325,7 @@ def _graphs(session: Session) -> Iterator[RunGraph]:
             file=file,
             function=qualified_name(session.listings, graph.file, line, graph.function),
             resumes=resumes,
+            # A log without printed graphs has the number of ops.
             content=fingerprint(traced) if traced is not None else graph.ops,
         )
 
@@ -436,6 +438,7 @@ _ALIKE_KERNELS: tuple[Callable[[KernelSeen], Hashable], ...] = (
     lambda each: (each.kernel.language, each.source, each.name, tuple(each.facts.items())),
     lambda each: (each.kernel.language, each.source, each.name),
     lambda each: (each.kernel.language, each.name, each.kernel.ops),
+    # Kernels of no known line have nothing in common by that.
     lambda each: (each.kernel.language, each.name, each.kernel.lines or id(each)),
 )
 """What two matched kernels share, the closest match first."""
@@ -512,6 +515,7 @@ def _content(each: KernelSeen) -> Hashable:
 
 def _take(found: Counter[Hashable], each: KernelSeen) -> bool:
     """Whether a kernel is among those of other graphs, each of which counts once."""
+    # Library kernels have no source, and would all be the same one.
     is_there = bool(each.source) and found[_content(each)] > 0
     found[_content(each)] -= is_there
     return is_there
@@ -570,6 +574,7 @@ def _between_kernels(
     # After that, so that a changed kernel is not paired with one that only moved.
     near, olds, news = _nearest(olds, news)
     for old, new in (*both, *near):
+        # The same code over other sizes: the graph's change has explained it.
         if old.source == new.source and _differing(old, new) == (_BYTES,):
             resized.append((old, new))
         else:
@@ -615,6 +620,7 @@ def _compared(old: KernelSeen, new: KernelSeen, where: str) -> Iterator[Change]:
 
 
 def _differing(old: KernelSeen, new: KernelSeen) -> tuple[str, ...]:
+    # Registers are there only where kernels were built: what one run lacks is no difference.
     return tuple(name for name in old.facts if name in new.facts and old.facts[name] != new.facts[name])
 
 

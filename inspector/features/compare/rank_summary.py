@@ -140,10 +140,13 @@ class SummaryRecords:
             start = line = end = 0
             for start, line, end in records(piece):
                 header = piece[start:line]
+                # Steps are most of a log, and of these only the compilations of backwards are needed.
                 is_step = _STEP in header and piece.find(_BACKWARD, line, line + _NAME) >= 0
                 is_needed = is_step or is_wanted(header)
                 if not is_needed and held is None:
                     continue
+                # A record that was changed is settled by the one behind it, so that one is parsed even if
+                # nobody needs it.
                 item = reader.entry(0, header, piece[line:end], 0, is_last=False)
                 if held is not None:
                     yield settled(held, item)
@@ -258,6 +261,7 @@ class _Fold:
             self._measure(compile_id, entry)
         self._communicate(compile_id, entry)
         for kind, items in items_of(entry):
+            # SHA-1 is fast, and nobody attacks it here; Python in FIPS mode refuses it without this word.
             digest = self._parts.setdefault(compile_id, {}).setdefault(kind, hashlib.sha1(usedforsecurity=False))
             for item in items:
                 digest.update(f"{item.key}\0{item.same}\n".encode("utf-8", "replace"))
@@ -270,6 +274,7 @@ class _Fold:
 
     def _start(self, compile_id: str, entry: LogEntry) -> None:
         """Begin an attempt; records of an abandoned one do not count, but for the reason of a recompilation."""
+        # Attempts after the first are of the same function.
         self._starts.setdefault(compile_id, self._places.function_of(entry))
         kept = self._parts.get(compile_id, {})  # the reason comes before the start
         self._parts[compile_id] = {kind: kept[kind] for kind in (Apart.RECOMPILE,) if kind in kept}
@@ -283,6 +288,7 @@ class _Fold:
             self._backwards.remove(compile_id)
 
     def _measure(self, compile_id: str, entry: LogEntry) -> None:
+        # The metrics of a backward come much later, and say nothing of the frame.
         if entry.kind == "compilation_metrics":
             self._finished.add(compile_id)
         data = {}
@@ -312,6 +318,7 @@ class _Fold:
         end = lines.end
         if end.startswith((DAMAGED, STOPPED)):
             return end
+        # Before the cut line: what was compiling there says more.
         if open_ or self._backwards:
             compile_id = (open_ or self._backwards)[-1]
             if open_:

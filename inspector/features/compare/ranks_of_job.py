@@ -67,6 +67,7 @@ def _by_place(summaries: list[Summary]) -> dict[_Place, Counter[tuple[str, ...]]
 
 def _usual(found: Counter[tuple[str, ...]]) -> tuple[str, ...]:
     """Return what most ranks recorded, of those with the most records: with fewer, one is missing."""
+    # A cache keeps records out of a log, and adds none.
     most = max(map(len, found))
     return max((digests for digests in found if len(digests) == most), key=lambda digests: found[digests])
 
@@ -79,6 +80,7 @@ def _with_usual(summary: Summary, usual: dict[_Place, tuple[str, ...]]) -> Summa
             expected = usual.get((one.id, kind), ())
             own = one.communicated.get(kind, ())
             if len(own) < len(expected):
+                # Where nobody communicates, nothing is missing.
                 if any(expected):
                     missing.add((one.id, kind))
                 own = expected
@@ -135,6 +137,7 @@ def first_lowered_difference(base: Calls, other: Calls) -> tuple[str, RankItem |
     """Return the first kind of record that both ranks have and that differs, with the first items that do."""
     for kind in SOURCES:
         pairs = base.get(kind, []), other.get(kind, [])
+        # With fewer records on one rank, one is missing, and nothing says which.
         if not pairs[0] or len(pairs[0]) != len(pairs[1]):
             continue
         for left, right in zip(*pairs, strict=True):
@@ -298,6 +301,7 @@ def _by_rank(folder: Path, logs: Sequence[LogFile], skipped: str) -> list[LogFil
     if not several:
         return ranked
     same = [log for log in ranked if log.rank == several[0]]
+    # Pieces of a rotated log look like several logs of a rank; they can be joined.
     if pieces := pieces_of_one(same):
         what = f"the log of rank {several[0]} in {folder} is in {len(pieces)} pieces: only one has a beginning"
         raise RunError(what, joining(folder, pieces))
@@ -351,6 +355,7 @@ def job_of(summaries: list[Summary], world_size: int | None) -> Job:
     """Compare summaries of ranks; `world_size` is how many ranks the job had, if that is known."""
     summaries = list(_interned(with_lowered_collectives(summaries)))
     ranks = tuple(each.rank for each in summaries)
+    # Equal compilations are the same objects now.
     groups = grouped(summaries, lambda each: tuple(map(id, each.compilations)))
     ordered = sorted(groups.values(), key=lambda group: (-len(group), group[0].rank))
     longest = max(summaries, key=lambda each: len(each.compilations))
@@ -379,6 +384,7 @@ def job_of(summaries: list[Summary], world_size: int | None) -> Job:
 def _missing(ranks: tuple[int, ...], world_size: int) -> Iterator[range]:
     """Yield the ranks below the highest, or below the size of the job, that have no log."""
     known = sorted(set(ranks))
+    # Gaps between neighbors, since a wrong --world-size may be a billion.
     for before, after in zip((-1, *known), (*known, max(world_size, known[-1] + 1)), strict=True):
         if after - before > 1:
             yield range(before + 1, after)
@@ -431,6 +437,7 @@ def _divergence(groups: list[list[Summary]]) -> Divergence | None:
     longest = max(len(group[0].compilations) for group in groups)
     for at in range(longest):
         here = [group[0].compilations[at] if at < len(group[0].compilations) else None for group in groups]
+        # Compilations have an order on each rank: what comes after the first difference may follow from it.
         if len({None if one is None else _key(one) for one in here}) > 1:
             return _at(groups, here)
     return None
@@ -515,6 +522,7 @@ def _within(groups: list[list[Summary]], there: list[Digest], kind: Apart) -> Di
     base, *others = list(read)
     differences = {other: first_difference(read[base], read[other], kind) for other in others}
     source = ""
+    # Nothing differs in Dynamo's graph, so the digests differ by a graph below it.
     if kind is Apart.COLLECTIVE and all(pair == (None, None) for pair in differences.values()):
         source, differences = _lowered(first, base, others, there[0].id)
     at_base, at_other = next((pair for pair in differences.values() if pair != (None, None)), (None, None))
@@ -527,6 +535,7 @@ def _within(groups: list[list[Summary]], there: list[Digest], kind: Apart) -> Di
     one = there[0]
     is_users = shown is not None and shown.file and _INSTALLED not in shown.file
     if shown is not None and is_users:
+        # Of a wrapper such as DDP, the graph names lines of torch.
         place = (shown.file, shown.line)
     else:
         place = (one.file, one.line)
@@ -587,6 +596,7 @@ def items_in(log: LogFile, compile_id: str, kind: Apart) -> list[RankItem]:
             places.learn(entry)
             if places.id_of(entry) != compile_id:
                 continue
+            # The reason of a recompilation comes before its start.
             if entry.kind == "dynamo_start" and kind is not Apart.RECOMPILE:
                 found.clear()
             for each, items in items_of(entry):

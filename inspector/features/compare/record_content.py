@@ -115,6 +115,7 @@ def communicated(entry: LogEntry) -> list[RankItem] | None:
     name = SOURCES[entry.kind]
     if name == SOURCES["artifact:inductor_collective_schedule"]:
         return _schedule(entry.payload, name)
+    # Most graphs communicate nothing, and need not be read line by line.
     if not any(each in entry.payload for each in _NAMESPACES):
         return []
     return list(_lowered(entry.payload.split("\n"), name))
@@ -131,9 +132,11 @@ def _lowered(lines: list[str], name: str) -> Iterator[LoweredCall]:
         if match := _PLACE.search(line):
             file, at = match["file"], int(match["line"])
         call = _CALL.search(line)
+        # These concern the rank alone.
         if call is None or call["op"] in _LOCAL_OPS:
             continue
         number += 1
+        # Torch sets values to None behind their last use: `relu = relu(x);  x = None`.
         text = call["args"].partition(";  ")[0].removesuffix(")")
         words = [each["name"] for each in _QUOTED.finditer(text)]
         same = ", ".join(word if word in _REDUCTIONS else _numbered(groups, word) for word in words)
@@ -154,6 +157,7 @@ def _lowered(lines: list[str], name: str) -> Iterator[LoweredCall]:
             at,
             op=call["op"],
             reduction=next((word for word in words if word in _REDUCTIONS), ""),
+            # The group is the last argument of these ops.
             group=next((word for word in reversed(words) if word not in _REDUCTIONS), ""),
             dtype=dtype,
             shape=shape,
@@ -231,6 +235,7 @@ def _schedule(payload: str, name: str) -> list[RankItem] | None:
 def _guards(payload: str) -> Iterator[RankItem]:
     """Yield the checks of a printed guard tree, without comments."""
     for line in payload.split("\n"):
+        # Comments name lines of files, which hosts may have in different folders.
         text = line.partition("  # ")[0].strip(" |+-")
         if text and not text.startswith(_LATENCY):
             yield RankItem("guard", _neutral(text), text[:_LONGEST])
@@ -267,6 +272,7 @@ def _components(payload: str) -> Iterator[RankItem]:
         if match is None:
             continue
         value = match["value"]
+        # The hash of a text with the index of a device differs on each rank.
         is_of_device = _DEVICE.search(value) is not None
         if is_of_device:
             same = _neutral(value)

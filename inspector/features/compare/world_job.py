@@ -115,11 +115,14 @@ def first_difference_in_order(runs: Mapping[int, tuple[LogFile, Session]]) -> Di
         members = _members(cluster)
         sent, is_whole = _sent(log, session, cluster)
         for group in set(members.values()):
+            # Also if it calls nothing in this group, for which its peers would wait.
             by_group.setdefault(group, {})[rank] = _RankCalls([], is_whole)
         for index, each in enumerate(sent):
+            # Only two ranks of a group send to each other.
             if each.op not in _P2P and each.group in members:
                 by_group[members[each.group]][rank].calls.append((index, each))
     found = [part for group, by_rank in by_group.items() if (part := _apart(group, by_rank)) is not None]
+    # The one with the fewest collectives before it: that is where a job hangs.
     return min(found, default=(0, None), key=lambda each: each[0])[1]
 
 
@@ -188,6 +191,7 @@ def _with_places(calls: list[LoweredCall], graph: str, lines: Mapping[str, list[
         known = lines.get(each.op, [])
         if not file or _is_torchs(file):
             place = ""
+            # With other numbers, it is not known which kernel is which call.
             if len(known) == numbers[each.op]:
                 place = known[reached[each.op]]
             file, _, number = place.rpartition(":")
@@ -206,6 +210,7 @@ def _is_torchs(file: str) -> bool:
 def _members(cluster: ClusterFacts) -> dict[str, tuple[int, ...]]:
     """Return the ranks of each process group that this rank is in."""
     everyone = tuple(range(cluster.world))
+    # Torch calls the group of all ranks "0", and a group without ranks is one of all.
     return {"0": everyone} | {each.name: tuple(sorted(each.ranks)) or everyone for each in cluster.groups}
 
 
@@ -214,6 +219,7 @@ def _apart(group: tuple[int, ...], by_rank: Mapping[int, _RankCalls]) -> tuple[i
     if len(by_rank) < 2:
         return None
     for at in range(max(len(each.calls) for each in by_rank.values())):
+        # Beyond its known calls, a rank may call anything.
         here = {rank: each.at(at) for rank, each in by_rank.items() if each.is_whole or at < len(each.calls)}
         if len(here) > 1 and _differ(list(here.values())):
             return _divergence(group, by_rank, here, _parted_at(by_rank, at))
@@ -221,6 +227,7 @@ def _apart(group: tuple[int, ...], by_rank: Mapping[int, _RankCalls]) -> tuple[i
 
 
 def _differ(here: Sequence[Sent | None]) -> bool:
+    # Bytes outside of graphs and shapes in them cannot be compared.
     with_size = len({each.is_compiled for each in here if each is not None}) < 2
     return len({None if each is None else each.content(with_size=with_size) for each in here}) > 1
 
@@ -307,6 +314,7 @@ class _Reading:
         self.lines = sorted({node.lineno for node in nodes if isinstance(node, ast.expr) and _asks(node)})
         self._names: set[str] = set()
         self._parameters = dict(_functions(nodes))
+        # A name may be made of one that is learned only behind it.
         while self._learn(nodes):
             pass
         self.named = {number for node in nodes for number in self._compared(node)}
@@ -339,11 +347,13 @@ class _Reading:
             is_order = any(isinstance(op, _ORDERS) for op in node.ops)
             for number in _numbers(node):
                 if is_order:
+                    # `rank < 4` parts 3 from 4, and `rank <= 4` parts 4 from 5.
                     yield from (number - 1, number, number + 1)
                 else:
                     yield number
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod | ast.FloorDiv) and self._is_of_rank(node.left):
             for number in _numbers(node.right):
+                # `rank % 8` begins again at 8.
                 yield from (number - 1, number)
 
 
@@ -400,6 +410,7 @@ def parting_line(file: str, line: int, others: Sequence[int]) -> int | None:
         node for node in ast.walk(tree) if isinstance(node, ast.If | ast.While | ast.IfExp) and _parts(node, lines)
     ]
     if parting:
+        # The shortest is the innermost one.
         return min(parting, key=lambda node: (node.end_lineno or node.lineno) - node.lineno).lineno
     return None
 
@@ -569,6 +580,7 @@ def _log(run: RankRun) -> LogFile:
 
 def with_equal_guards(summaries: list[Summary], classes: RankClasses) -> list[Summary]:
     """Let guards that name only the rank itself, such as `self.rank == 3` on rank 3, count as equal."""
+    # Keyed by all that is no guard: only ranks that agree otherwise can be equal.
     leads: dict[tuple[str, str], Summary] = {}
     digests: dict[tuple[str, str], dict[str, str]] = {}
     equal = []
@@ -686,6 +698,7 @@ def named_ranks(text: str, world: int) -> tuple[int, ...]:
     found: list[int] = []
     for part in text.split(","):
         low, dash, high = part.strip().partition("-")
+        # Python takes quadratic time for a number of many digits.
         if not low.isdecimal() or (dash and not high.isdecimal()) or len(low) > 9 or len(high) > 9:
             raise TargetError(f"--ranks {text}: not ranks", "write numbers or ranges, as in --ranks 0,7,1020-1023")
         if int(high or low) >= world:
