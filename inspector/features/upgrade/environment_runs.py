@@ -227,6 +227,7 @@ def _short(number: str) -> str:
 
 def _differ(old: EagerTensor, new: EagerTensor) -> bool:
     """Whether two results differ by more than two correct ways to round do."""
+    # Integers and booleans are not rounded.
     if "float" not in old.dtype and "complex" not in old.dtype:
         return True
     if not old.sample:
@@ -234,6 +235,7 @@ def _differ(old: EagerTensor, new: EagerTensor) -> bool:
     tolerance = _TOLERANCES.get(old.dtype, _HALF)
     one, other = ([complex(each) for each in side.sample] for side in (old, new))
     finite = [(a, b) for a, b in zip(one, other, strict=True) if _is_finite(a) and _is_finite(b)]
+    # NaN or infinity in one release only is no rounding, whatever the rest is.
     if any(_is_finite(a) != _is_finite(b) for a, b in zip(one, other, strict=True)):
         return True
     scale = math.sqrt(sum(abs(a) ** 2 for a, _ in finite))
@@ -241,6 +243,7 @@ def _differ(old: EagerTensor, new: EagerTensor) -> bool:
     norms = 0.0
     if math.isfinite(float(old.norm)):
         norms = abs(float(old.norm) - float(new.norm))
+    # The sample may miss what differs; the norm is of all elements.
     return apart > tolerance * scale or norms > tolerance * abs(float(old.norm))
 
 
@@ -277,6 +280,7 @@ def _guard_cost(session: "Session") -> float | None:
 def moved_bytes(run: ModelRun) -> int | None:
     """Return the bytes that all kernels move, in each of their calls; None: not known."""
     launches = [launch for kernel in run.session.kernels for launch in kernel.launches]
+    # A sum of the known ones would change with what is known.
     if not launches or any(each.read is None or each.written is None for each in launches):
         return None
     return sum((each.read or 0) + (each.written or 0) for each in launches)

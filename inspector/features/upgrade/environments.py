@@ -69,6 +69,7 @@ def parted(words: Iterable[str]) -> tuple[list[Requirement], list[str]]:
             requirements.append(requirement(word))
         elif _SINGLE.fullmatch(word):
             raise TargetError(f"{word} is neither a requirement nor a model", f"write {word.replace('=', '==', 1)}")
+        # A folder may have the name of a package.
         elif _BARE.fullmatch(word) and not Path(word).exists():
             raise TargetError(f"{word} names no version", f"write one as for pip: {word}==VERSION")
         else:
@@ -212,6 +213,7 @@ class EnvironmentMaker:
         self._say(f"asking for {', '.join(texts)}")
         with scratch("upgrade") as folder:
             report = folder / "report.json"
+            # With what depends on them, or the resolver could choose versions that break it.
             words = [*texts, *dependents({each.name for each in requirements})]
             installer = Installer(self._say, texts)
             output = installer.run(installer.dry_run(report, words, builds=self._builds))
@@ -220,6 +222,7 @@ class EnvironmentMaker:
             else:
                 found = _listed(output)
         self._say("asking for sizes")
+        # Each is a request that only waits.
         with ThreadPoolExecutor(8) as pool:
             sizes = list(pool.map(_size, [each.url for each in found]))
         packages = [Fetched(each.name, each.version, each.url, size) for each, size in zip(found, sizes, strict=True)]
@@ -237,12 +240,14 @@ class EnvironmentMaker:
         with self._making(plan.folder):
             installer = Installer(self._say, plan.requirements)
             pins = [each.pin for each in plan.packages]
+            # What was named by its address may be in no index, so it is fetched from there, and not by its pin.
             urls = [text for text in plan.requirements if "@" in text]
             named = {normalized(text.partition("@")[0].strip()) for text in urls}
             pins = [*urls, *(pin for pin in pins if normalized(pin.partition("==")[0]) not in named)]
             if pins:
                 command = installer.install(plan.folder / _PACKAGES, pins, builds=self._builds)
                 installer.run(command, temporary=plan.folder / _TEMPORARY)
+            # Last: a folder without this file was left by an installation that was killed.
             write_json(plan.folder / _READY, {"requirements": plan.requirements, "created": time.time()})
         return _interpreter(plan.folder)
 
@@ -261,8 +266,10 @@ class EnvironmentMaker:
         suffix, version = answer.split()
         if tuple(map(int, version.split("."))) < (3, 11):
             raise TargetError(f"--python {python} is Python {version}", "name a Python from 3.11 on")
+        # Its own copies first, which fit it in any case.
         if _asked(path, _CHECK) is not None:
             return Interpreter(path)
+        # Extension modules are built for one Python and one platform, which this says.
         if suffix == sysconfig.get_config_var("EXT_SUFFIX"):
             return Interpreter(path, last=(str(self._linked()),))
         folder = self._root / f"support-{version}{suffix.removesuffix('.so')}"
@@ -284,6 +291,7 @@ class EnvironmentMaker:
             folder.mkdir(parents=True, exist_ok=True)
             for each in _NEEDS:
                 found = metadata.distribution(each)
+                # Scripts lie beside the folder of packages, as `../../../bin/name`.
                 tops = {file.parts[0] for file in found.files or () if len(file.parts) > 1 or file.suffix == ".py"}
                 for top in sorted(tops - {"..", "__pycache__"}):
                     if not (folder / top).is_symlink():
@@ -320,6 +328,7 @@ class EnvironmentMaker:
         Raises:
             RunError: the wheels have more bytes than are free.
         """
+        # The folder need not be there yet; its disk is that of what is.
         at = next(each for each in (self._root, *self._root.parents) if each.exists())
         free = shutil.disk_usage(at).free
         if plan.bytes is not None and plan.bytes > free:
@@ -329,6 +338,7 @@ class EnvironmentMaker:
     def _folder(self, requirements: Sequence[Requirement]) -> Path:
         """Return the folder for requirements on top of what is installed today."""
         texts = [each.text for each in requirements]
+        # What would not change is read where it is, so another installed version makes another environment.
         today = sorted(f"{each.metadata['Name']}=={each.version}" for each in metadata.distributions())
         content = json.dumps([sorted(texts), sys.version, sys.prefix, today, self._builds])
         name = re.sub(r"[^\w.=-]+", "-", "-".join(texts))[:60]
@@ -374,6 +384,7 @@ def _described(folder: Path) -> MadeEnvironment:
     for path, _, names in os.walk(folder):
         for name in names:
             with suppress(OSError):
+                # Links into other environments take no room here.
                 size += os.lstat(os.path.join(path, name)).st_size  # noqa: PTH118
     try:
         data: dict[str, Any] = read_object(folder / _READY)
@@ -423,6 +434,7 @@ def dependents(names: set[str]) -> list[str]:
     pins = []
     for each in metadata.distributions():
         name = normalized(str(each.metadata["Name"] or ""))
+        # Requirements of extras hold only if somebody asked for the extra.
         needs = {normalized(_name_of(text)) for text in each.requires or () if "extra ==" not in text}
         if name and name not in {*names, "ctrace"} and not names.isdisjoint(needs) and not _is_local(each):
             pins.append(f"{name}=={each.version}")
@@ -455,6 +467,7 @@ def _reported(report: Path) -> list[Fetched]:
 
 def _listed(output: str) -> list[Fetched]:
     """Read what uv's dry run prints: ` + torch==2.15.0`."""
+    # `+` installs, `~` installs again; `-` is what goes.
     pairs = re.findall(r"^ [+~] ([\w.-]+)==(\S+)", output, re.MULTILINE)
     return [Fetched(normalized(name), version) for name, version in pairs]
 
@@ -489,6 +502,7 @@ class Installer:
         self._asked = ", ".join(requirements)
         self._step = f"asking for {self._asked}"
         uv = shutil.which("uv")
+        # An environment is upgraded by what made it; one without pip, by uv in any case.
         self._is_uv = uv is not None and (_is_made_by_uv() or not _has_pip())
         if self._is_uv:
             self._command = [str(uv), "pip", "install"]
@@ -541,6 +555,7 @@ class Installer:
         config = Path(sys.prefix) / "pip.conf"
         if not self._is_uv and config.is_file():
             environment.setdefault("PIP_CONFIG_FILE", str(config))
+        # A bar is written again and again, and the output is a file.
         environment["PIP_PROGRESS_BAR"] = "off"
         if temporary is not None:
             temporary.mkdir(exist_ok=True)
@@ -655,6 +670,7 @@ def _not_there(asked: str, known: list[str], text: str) -> InstallError:
         todo = f"it has: {', '.join(known[-8:])}"
     name, _, version = asked.partition("==")
     file = re.compile(rf"{re.sub(r'[-_.]+', '[-_.]', name)}-{re.escape(version)}[-.]", re.IGNORECASE)
+    # pip says so only with -vv, which the dry run has.
     skipped = [line for line in text.splitlines() if "Skipping link" in line and version and file.search(line)]
     if any("No sources permitted" in line for line in skipped):
         what = f"{asked} has no wheel for Python {python} on this machine, only source"

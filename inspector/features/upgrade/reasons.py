@@ -81,6 +81,7 @@ def differing_functions(
             continue
         try:
             sources = (before / file).read_bytes(), (after / file).read_bytes()
+            # Equal files are one key, and so one tree.
             trees = [ast.parse(each) for each in dict.fromkeys(sources)]
         except (OSError, SyntaxError, ValueError, RecursionError):
             continue
@@ -93,6 +94,7 @@ def differing_functions(
             old, new = (_without_annotations(each[name]) for each in (one, other))
             # The quick comparison first: most functions are equal as they are.
             differs = ast.dump(old) != ast.dump(new) and _dumped(old) != _dumped(new)
+            # A caller of the later release has to be able to call it, and every name that it reads has to be there.
             if differs and _parameters(old) == _parameters(new) and _free(old) <= bound:
                 words = _words(old), _words(new)
                 yield TorchFunction(file, name, old.lineno, new.lineno, words[0] ^ words[1], words[0] & words[1])
@@ -166,6 +168,7 @@ def _bound(tree: ast.Module) -> Iterator[str]:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name
+                # What a function or a class binds inside is not bound at the top.
                 continue
             case ast.alias(name=name, asname=other):
                 yield other or name.partition(".")[0]
@@ -178,6 +181,7 @@ def _bound(tree: ast.Module) -> Iterator[str]:
 
 def _helpers(tree: ast.Module) -> Iterator[str]:
     """Yield the names of plain functions at the top of a module."""
+    # A decorator may register a function, which would then be there twice.
     yield from (each.name for each in tree.body if isinstance(each, ast.FunctionDef) and not each.decorator_list)
 
 
@@ -203,6 +207,7 @@ def _dumped(node: _Function) -> str:
     AssertionError` where 2.13 has `assert x` in most of torch/_inductor, which would be hundreds of functions to try.
     """
     is_text = ast.get_docstring(node, clean=False) is not None
+    # A transformer changes trees in place.
     parts = copy.deepcopy((ast.Module(node.body[is_text:], []), node.args))
     return "".join(ast.dump(_Plain().visit(each)) for each in parts)
 
@@ -322,6 +327,7 @@ def _options(before: EnvironmentFacts, after: EnvironmentFacts) -> Iterator[Diff
 def new_options(before: EnvironmentFacts, after: EnvironmentFacts) -> Iterator[Difference]:
     """Yield the switches that only the later torch has, turned over: what they do is then as it was without them."""
     for name, now in after.config.items():
+        # Other values have no opposite to try.
         if name not in before.config and now in ("true", "false"):
             other = "false" if now == "true" else "true"
             note = f"only torch {after.torch} has it; at {_shown(other)}, the change is gone"
@@ -370,6 +376,7 @@ def likely_functions(changes: Iterable[UpgradeChange], functions: Sequence[Torch
             owners[word] = owners.get(word, 0) + 1
     best: dict[TorchFunction, float] = {}
     for change in changes:
+        # Of a kernel's source, what did not change says nothing.
         edited = [line for line in change.detail if line.startswith(("+", "-"))]
         words = words_of(" ".join(edited or (change.was or "", change.now or "")))
         folders = _STAGES.get(change.what, ())
@@ -377,6 +384,7 @@ def likely_functions(changes: Iterable[UpgradeChange], functions: Sequence[Torch
             rank = next((at for at, folder in enumerate(folders) if each.file.startswith(folder)), None)
             if rank is None:
                 continue
+            # What only one of the two codes says counts more, and a word that many functions have counts little.
             shared = sum(4 / owners[word] for word in words & each.words)
             shared += sum(1 / owners[word] for word in words & each.other_words)
             best[each] = max(best.get(each, 0.0), shared / (1 + rank / 4))
@@ -417,6 +425,7 @@ def _libraries(before: EnvironmentFacts, after: EnvironmentFacts, imported: Coll
         changed = list(changed_files(before, after, name))
         was, now = before.packages[name], after.packages[name]
         is_elsewhere = before.folders[name] != after.folders[name]
+        # A package may consist of extension modules, which are not compared.
         if tops and (changed or (was != now and is_elsewhere)):  # without a changed file, it is a compiled one
             if was != now:
                 pin = f"{name}=={was} keeps the old behavior"
@@ -432,6 +441,7 @@ def _existing(facts: EnvironmentFacts, name: str) -> Iterator[tuple[str, str]]:
         if (folder / top).exists() and top not in ("bin", "share", "include"):
             yield top, str(folder / top)
     pattern = f"{name.replace('-', '_')}-{facts.packages[name]}.dist-info"
+    # Installers write the name with other dashes and capitals.
     for each in folder.glob("*.dist-info"):
         if each.name.lower().replace("-", "_") == pattern.replace("-", "_"):
             yield each.name, str(each)
@@ -460,6 +470,7 @@ def _python_files(folder: Path, top: str) -> Iterator[str]:
 def _is_same(one: Path, other: Path) -> bool:
     """Whether two files have the same code; comments, docstrings and layout do not count."""
     try:
+        # The cheap comparisons first: most files of a package are equal.
         if one.samefile(other) or filecmp.cmp(one, other, shallow=False):
             return True
         return _code(one) == _code(other)
@@ -634,6 +645,7 @@ class ReasonSearch:
         left = self._left(among)
         if is_all:
             self.is_complete = left is not None
+        # A run that failed says nothing, so both halves are tried for all changes.
         if left is None:
             gone = keys
         else:
@@ -648,6 +660,7 @@ class ReasonSearch:
         if gone - explained:
             explained |= self._narrow(gone - explained, among[middle:])
         together = gone - explained
+        # What is gone with all and with neither half takes some of both.
         if together and left is not None and not self.is_cut:
             fewest = self._fewest(together, among)
             if not self.is_cut:  # else it is not known which of them matter
@@ -657,6 +670,7 @@ class ReasonSearch:
 
     def _fewest(self, keys: set[Key], among: tuple[Difference, ...]) -> tuple[Difference, ...]:
         """Return a small set of differences that only together explain changes."""
+        # Large pieces are left out first, as in delta debugging.
         step = max(1, len(among) // 2)
         while step:
             at = 0
@@ -723,6 +737,7 @@ def remaining_reason(
         return Reason(note="the model does not run with the other differences put back, or it takes too many runs")
     if before.torch == after.torch:
         return Reason(note=f"it stays {with_all}" if tried else "no difference of the environments was found")
+    # Another minor version has other bytecode, which Dynamo reads.
     if before.python.rpartition(".")[0] != after.python.rpartition(".")[0]:
         return Reason(note=f"Python {before.python} and {after.python} differ, too")
     return Reason(

@@ -206,6 +206,7 @@ class _ModelComparison:
         keys = {each.key for each in changes}
         with_eager = any(each.what == _EAGER for each in changes)
         with scratch("upgrade") as folder:
+            # Measuring the guards takes most of a run, and only changes of their cost need it.
             costs = any(each.what == _GUARD_COST for each in changes)
             options = replace(self._options, guard_cost=costs, guard_parts=False)
             runs = _Trials(self._target, options, both, self._before, self._eager_before, folder, with_eager, keys)
@@ -216,6 +217,7 @@ class _ModelComparison:
             packages = [each for each in tried if each.tops]
             settings = [each for each in tried if not each.tops]
             search = search.followed_by(runs.put_back)
+            # What explained another model's changes most likely explains these.
             search.more(keys - set(search.explained), [each for each in both.known if each in tried], MOST_KNOWN_TRIALS)
             # Packages first: what they explain is mostly all, and an option of torch changes nothing in eager.
             for some in (packages, settings, tried if packages and settings else []):
@@ -231,6 +233,7 @@ class _ModelComparison:
         """Look for changes that are torch's own: at options that only the later torch has, then at its functions."""
         both = self._both
         is_other = both.was.torch != both.now.torch
+        # Earlier code of torch may not run with another Python.
         if not is_other or both.was.python.rpartition(".")[0] != both.now.python.rpartition(".")[0]:
             return
 
@@ -399,6 +402,7 @@ class _Trials:
         names = [each.variable for each in among]
         try:
             run = self._both.before.captured(self._target, self._options, without=names)
+            # Once for all trials: nothing is put back on this side.
             if self._after is None:
                 self._after = self._both.after.captured(self._target, self._options)
         except CtraceError:
@@ -425,6 +429,7 @@ class _Trials:
         """Return a folder of packages with links to those of the environment before."""
         if not tops:
             return ()
+        # Each trial has its own, since links of another one would put back more.
         folder = self._folder / str(self._number) / "site-packages"
         folder.mkdir(parents=True)
         for name, path in tops:
@@ -455,6 +460,7 @@ def worse(change: UpgradeChange, moved: tuple[int, int] | None = None) -> bool |
         moved: The bytes that all kernels of the model move, before and after: what one kernel moves more, another one
             may move less, so a kernel counts only if all of them together do.
     """
+    # One that only changed is neither more nor less.
     if change.what in _MORE_IS_WORSE and change.how != "changed":
         return change.how == "added"
     if change.was is None or change.now is None:
@@ -492,6 +498,7 @@ def _more(was: float | None, now: float | None) -> bool | None:
 
 def _numbers(pattern: re.Pattern[str], text: str) -> float | None:
     found = pattern.findall(text)
+    # Of several numbers, nothing says which ones belong together.
     if len(found) == 1:
         return float(found[0].replace(",", ""))
     return None
