@@ -57,6 +57,7 @@ def accuracy_of(
             raise TargetError(what, todo)
         capture = CaptureRequest("program", str(found.path), None, None, found.args, options, log="", typed=found.typed)
         request = AccuracyRequest(capture, against_eager, max_bytes=max_bytes)
+        # A program may ask its user.
         child = ChildProcess(has_terminal=True)
         return run_task(_MODULE, request, Accuracy, timeout=timeout, observe=observe, output=output, child=child)
     check_options(found, options)
@@ -111,6 +112,7 @@ def with_accuracy(
     """
 
     def then(session: "Session", add: Adds) -> "Session":
+        # What already has a reason needs no comparison of kernels.
         wrong = tuple(dict.fromkeys(each.scenario for each in session.dangers if each.kind == UNEXPLAINED))
         if session.failure is not None or not (wrong or always):
             return session
@@ -133,6 +135,7 @@ def _unattended(
             raise TargetError("the check was interrupted", "run it again")
 
     try:
+        # Inputs that ctrace makes up to provoke recompilations are not the user's results.
         request = AccuracyRequest(_capture(resolved, replace(options, provoke=False)), scenarios=scenarios)
         devnull = subprocess.DEVNULL
         return run_task(_MODULE, request, Accuracy, timeout=timeout, observe=observe, output=devnull)

@@ -66,6 +66,7 @@ def wasted(graph: FxGraph, graph_id: str, coordinates: Mapping[str, tuple[int, i
         for name in node.uses:
             users.setdefault(name, []).append(node)
     outputs = {output.text for output in graph.outputs}
+    # An op in place has a name that ends with `_`, and writes to its first argument.
     written = {name for node in graph.nodes if node.kind in CALLS and "_." in node.target for name in node.uses[:1]}
     gathers: dict[tuple[str, str], FxNode] = {}
     for node in filter(_is_of_interest, graph.nodes):
@@ -77,6 +78,7 @@ def wasted(graph: FxGraph, graph_id: str, coordinates: Mapping[str, tuple[int, i
             earlier = gathers.setdefault((node.uses[0], group), node)
         else:
             earlier = node
+        # Of a group that is not known, nothing is claimed: one part is the whole.
         rank, parts = coordinates.get(group, (0, 1))
         if earlier is not node and node.uses[0] not in written:
             yield _repeated(node, earlier, graph_id)
@@ -98,9 +100,11 @@ def _is_of_interest(node: FxNode) -> bool:
 def _reads_own_part(node: FxNode, users: Mapping[str, list[FxNode]], outputs: set[str], rank: int, parts: int) -> bool:
     """Whether all that is read of a result is one of `parts` equal parts of its first dimension, that of this rank."""
     waits = users.get(node.name, [])
+    # Another user could read the result before it is there, or all of it.
     if len(waits) != 1 or ".wait_tensor." not in waits[0].target or node.name in outputs:
         return False
     whole = waits[0]
+    # What leaves the graph may be read as a whole; a size that is not fixed has no known parts.
     if whole.name in outputs or whole.type is None or not whole.type.sizes or not whole.type.sizes[0].isdecimal():
         return False
     size = int(whole.type.sizes[0])
@@ -264,6 +268,7 @@ _ONLY_GRAPHS = (
 
 def _in_order(session: Session, graphs: "Mapping[str, _InGraph]") -> Iterator[Collective]:
     names = _names(() if session.cluster is None else session.cluster.meshes)
+    # Without a record of calls, it is not known how often each graph ran.
     if session.cluster is None:
         for graph in graphs.values():
             yield from graph.of(is_backward=False)
@@ -364,6 +369,7 @@ class _InGraph:
         staged = self._staged(is_backward=is_backward)
         if staged is None or staged.graph is None:
             return
+        # What only the later stage has was added by Inductor's passes.
         earlier = self._graph.first(GraphStage.BEFORE_POST_GRAD, part=staged.part) or staged.graph
         known = {node.name for node in earlier.nodes}
         lines = self._lines(Stage.BACKWARD if is_backward else None)
@@ -394,11 +400,13 @@ class _InGraph:
 
     def _collective(self, node: FxNode, op: str, graph: FxGraph, *, is_backward: bool) -> Collective:
         group = next(
+            # The group is the last text among the arguments of these ops.
             (text for text in reversed(_QUOTED.findall(node.args)) if text not in _REDUCTIONS),
             "",
         )
         _, size = self._names.get(group, ("", None))
         inputs = [each for name in node.uses if (each := graph.node(name)) is not None]
+        # A gather has the whole at its end, a reduce-scatter at its start.
         moved = [_bytes(each.type, self._graph.values) for each in (node, *inputs)]
         sizes = [each for each in moved if each is not None]
         if not size:
@@ -460,6 +468,7 @@ class _InGraph:
             return CollectiveOrigin.USER
         if any(_is_users(each, node) for each in traced.everything()):
             return CollectiveOrigin.USER
+        # DTensor communicates below Dynamo's graph, at the line of the user's op.
         has_dtensor = any(each.type is not None and each.type.wrapper == "DTensor" for each in traced.everything())
         calls_dtensor = any("distributed.tensor" in each.target or "DTensor" in each.target for each in traced.nodes)
         if has_dtensor or calls_dtensor:
@@ -502,6 +511,7 @@ def _wait_of(nodes: list[FxNode], index: int) -> int | None:
             continue
         if _WAIT in node.target:
             return later
+        # A coalesced collective returns a list, of which each part is waited for.
         if "getitem" in node.target:
             names.add(node.name)
     return None
@@ -531,6 +541,7 @@ def _why(nodes: list[FxNode], start: int, wait: int | None) -> str:
     for node in nodes[wait + 1 :]:
         if needs & set(node.uses):
             needs.add(node.name)
+        # It needs nothing of the collective, also not through others.
         elif _computes(node):
             free += 1
     if not free:

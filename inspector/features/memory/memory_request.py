@@ -69,6 +69,7 @@ def with_eager(compiled: RunMemory, eager: RunMemory) -> FoundMemory:
     """Return what was found compiled, beside eager."""
     found, beside = compiled.found, eager.found
     sizes = {(each.file, each.line): each.sizes for each in eager.saved}
+    # Two runs share no tensors: a line that saves as many bytes in eager saves the same thing.
     saved = tuple(
         replace(each, eager_saves=each.bytes in sizes.get((each.file, each.line), ())) for each in found.saved
     )
@@ -104,6 +105,7 @@ def _lines(compiled: RunMemory, eager: RunMemory) -> Iterator[LineMemory]:
             eager_saved_bytes=eager_saved.get(place, 0),
             source=sources.get(place, ""),
         )
+        # A line may only save, and hold nothing at either peak.
         for place in dict.fromkeys((*sources, *saved, *eager_saved))
     ]
     yield from sorted(found, key=_difference)

@@ -60,6 +60,7 @@ def memory_of(
     """
     found = resolve(target, args, has_inputs=bool(options.inputs))
     if isinstance(found, ProgramTarget):
+        # Any other option says how to call a model, which nobody calls here.
         if options != _of_program(options) or calls or tries_options:
             what = f"{target} is a program: it makes its own inputs and calls torch.compile itself"
             todo = "use only --build, --world and --timeout with it, or name a model: file.py:name"
@@ -125,11 +126,14 @@ def _program_memory(
             observe=observe,
             output=stdout,
             environment={**_rank_variables(options), **environment},
+            # A program may ask its user.
             child=ChildProcess(has_terminal=True),
         )
 
+    # First, since it says which functions are compiled: eager is followed in the same ones.
     compiled = run(MemoryRequest(capture), output, {})
     say("running the program in eager")
+    # Its output is that of the first run again.
     eager = run(MemoryRequest(capture, is_eager=True, entered=compiled.entered), subprocess.DEVNULL, _EAGER)
     found_memory = replace(with_eager(compiled, eager), program=compiled.found.program)
     if options.build:
@@ -144,6 +148,7 @@ def _program_memory(
             why = f"{error.what}: the peaks are computed"
             found_memory = replace(found_memory, problems=(*found_memory.problems, why))
     idle = next((each for each in compiled.found.alive if each.kind == "saved"), None)
+    # Tensors are saved in vain only if no backward ran in the whole program.
     if compiled.backwards or idle is None:
         return found_memory
     say("running the program under torch.no_grad()")
@@ -222,6 +227,7 @@ def fit_of(
 def _least_seconds(work: tuple[ProductWork, ...], gpu: TargetGpu) -> float | None:
     """Return the lower bound on the time of some operations; None: there are none, or a rate is not known."""
     rates = [_rate(gpu, each.dtype) for each in work]
+    # A bound that leaves out some work would be too low to mean anything.
     if not work or None in rates:
         return None
     return sum(each.flops / rate for each, rate in zip(work, rates, strict=True) if rate)
@@ -259,6 +265,7 @@ def with_memory(
         path = None
         if resolved.path is not None:
             path = str(resolved.path)
+        # Calls that ctrace makes up would be part of the peak.
         asked = replace(options, provoke=False, trace_only=False, build=measures)
         capture = CaptureRequest("model", path, resolved.module, resolved.name, (), asked, log="")
         request = MemoryRequest(capture, tries_options=tries_options)

@@ -175,10 +175,12 @@ class TimingResults(Struct):
             file.seek(self._offset)
             data = file.read()
         self._offset += len(data)
+        # The last line may be written in part only; it is read on with the next data.
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             try:
                 yield _event(line)
+            # A process that crashes may leave anything; what else it wrote still counts.
             except (ValueError, RecursionError):
                 self.damaged += 1
 

@@ -81,6 +81,7 @@ class Fold(Struct):
                 self.setup = event
             case WarmedUp():
                 self.warm_ups.append(event)
+                # A part whose rounds all compiled something is listed, too.
                 self.rounds.setdefault((event.scenario, event.part), [])
             case RoundDone():
                 self.rounds.setdefault((event.scenario, event.part), []).append(event)
@@ -121,6 +122,7 @@ class Fold(Struct):
 
     def compile_seconds(self) -> float | None:
         """Return how much longer the compiled model's first calls take than later ones."""
+        # Of the first scenario alone: later ones run graphs that it has compiled.
         scenario = next((each.scenario for each in self.warm_ups), None)
         first = [each for each in self.warm_ups if each.scenario == scenario and each.side == "compiled"]
         if first:
@@ -204,12 +206,14 @@ def measured(
         _interrupts() as interrupts,
     ):
         for number, configuration in enumerate(plan.configurations):
+            # Each has its own caches, or the second would find what the first one compiled.
             place = folder / str(number)
             runner = _Runner(plan, configuration, place, observe, interrupts, (stdout, stderr))
             found = runner.run()
             _refuse(found, is_first=number == 0)
             if plan.warm and found.first is not None and not found.stopped:
                 found = replace(found, warm_seconds=runner.warm_seconds())
+            # Now, not at the end: caches of a large model take gigabytes.
             shutil.rmtree(place, ignore_errors=True)
             yield found
             if interrupts:
@@ -223,6 +227,7 @@ def _refuse(found: MeasuredConfiguration, *, is_first: bool) -> None:
         TargetError: the process could not load the target or a configuration.
     """
     wrong = next((each for each in found.failures if each.phase == "target" and each.scenario is None), None)
+    # The first process checks the names of all configurations.
     if wrong is not None and is_first:
         raise TargetError(wrong.message, wrong.todo)
 
@@ -266,6 +271,7 @@ class _Runner:
         file = self._folder / f"{name}.json"
         write_text(file, request.to_json())
         results = TimingResults(Path(request.results))
+        # Reading begins before the process writes its first event.
         results.path.touch()
         fold = Fold(self._configuration)
         deadline = None
@@ -287,6 +293,7 @@ class _Runner:
                 self._read(results, fold)
                 time.sleep(_POLL_SECONDS)
                 stopped = self._stopped(deadline)
+        # Once more: it may have written between the last look and its end.
         self._read(results, fold)
         if results.damaged:
             fold.add(Noted("", "damaged", str(results.damaged)))
@@ -339,6 +346,7 @@ def _of_build(environment: dict[str, str]) -> dict[str, str]:
 def _interrupts() -> Iterator[list[int]]:
     """Record interrupts (Ctrl-C) during the block instead of raising them."""
     found: list[int] = []
+    # A shell starts jobs in the background with SIGINT ignored, which has to stay so.
     if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):
         yield found
         return
@@ -402,6 +410,7 @@ def _speed(session: "Session", resolved: Resolved, options: Options) -> Speed:
     limit = min(_LEAST_SECONDS + 2 * (session.time.total or 0.0), _MOST_SECONDS)
     try:
         chosen = configurations(None, None, (), mode=options.mode, backend=options.backend)
+        # The measuring process builds kernels in any case, and must not make calls of its own.
         plain = replace(options, build=False, provoke=False)
         plan = Plan(resolved, plain, chosen, rounds=_ROUNDS, timeout=limit, brief=True)
         devnull = subprocess.DEVNULL

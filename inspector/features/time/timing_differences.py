@@ -58,6 +58,7 @@ def difference(best: MeasuredConfiguration, other: MeasuredConfiguration) -> Spe
         timed = []
     else:
         timed = [*_kernels(ours, theirs), *_program(ours, theirs)]
+    # Reasons without a time come first: they say what kind of difference it is.
     timed.sort(key=lambda each: -abs(each.seconds or 0.0))
     return SpeedDifference(best.configuration.name, other.configuration.name, _gap(best, other), (*reasons, *timed))
 
@@ -67,6 +68,7 @@ def _gap(best: MeasuredConfiguration, other: MeasuredConfiguration) -> float:
     one, two = best.first, other.first
     if one is None or two is None or one.speedup is None or two.speedup is None or one.eager is None:
         return 0.0
+    # Not from the compiled times themselves: two processes differ in eager, too.
     return one.eager.median * (1 / two.speedup.ratio.median - 1 / one.speedup.ratio.median)
 
 
@@ -87,6 +89,7 @@ def _cuda_graphs(best: MeasuredConfiguration, other: MeasuredConfiguration) -> I
         names = best.configuration.name, other.configuration.name
         words = _STATES.get(ours.cuda_graphs, "has no GPU"), _STATES.get(theirs.cuda_graphs, "has no GPU")
         yield SpeedReason("cuda_graphs", f"{names[0]} {words[0]}; {names[1]} {words[1]}")
+    # One recording is what each replayed graph needs.
     if theirs.recordings > max(ours.recordings, 1):
         yield SpeedReason(
             "cuda_graphs", f"{other.configuration.name} recorded {count(theirs.recordings, 'CUDA graph')}"
@@ -113,6 +116,7 @@ def _kernels(ours: SharesMeasured, theirs: SharesMeasured) -> Iterator[SpeedReas
     both = [(known[name], others[name]) for name in known.keys() & others.keys()]
     seconds = sum(theirs_.seconds - ours_.seconds for ours_, theirs_ in both)
     total = sum(ours_.seconds for ours_, _ in both)
+    # Equal kernels never take exactly as long.
     if both and abs(seconds) > _SMALL * max(total, 1e-9):
         yield SpeedReason("kernels", f"the same {count(len(both), 'kernel')}", seconds)
 
@@ -128,6 +132,7 @@ def short_name(kernel: str) -> str:
     """
     text = kernel.removeprefix("void ").replace("(anonymous namespace)::", "")
     head, _, rest = text.partition("<")
+    # e.g. `void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128>(Params)`.
     if head.endswith("::Kernel2") or head.endswith("::Kernel"):
         head = re.split(r"[<>,(]", rest, maxsplit=1)[0]
     name = head.partition("(")[0].rpartition("::")[2].strip() or kernel

@@ -125,6 +125,7 @@ def _of_mode(name: str) -> CompileConfiguration:
 
 
 def _of_backend(name: str) -> CompileConfiguration:
+    # The list of modes may have the same configuration as `default`; of equal names, one is measured.
     if name == _INDUCTOR:
         return _of_mode(DEFAULT)
     return CompileConfiguration(f"backend {name}", backend=name)

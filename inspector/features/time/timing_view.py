@@ -19,6 +19,7 @@ _CROWDED = 1.0
 def break_even(measured: MeasuredConfiguration) -> int | None:
     """Return the number of calls after which compiling has paid off; None if it never does, or if not known."""
     part, seconds = measured.first, measured.compile_seconds
+    # A saving within the noise would pay off after any number of calls.
     if part is None or part.speedup is None or part.speedup.verdict is not RatioVerdict.FASTER or seconds is None:
         return None
     saved = part.saved
@@ -117,6 +118,7 @@ def breakdowns(measured: MeasuredConfiguration) -> tuple[Breakdown, ...]:
 
 
 def _breakdown(eager: SharesMeasured, compiled: SharesMeasured, timed: Share) -> Breakdown:
+    # On a CPU, the profiler sees no launches and no waits.
     on_gpu = compiled.gaps is not None or compiled.launches is not None
     program = [Share(name, getattr(eager, field), getattr(compiled, field)) for field, name in _NAMES]
     if not on_gpu:
@@ -137,6 +139,7 @@ def _breakdown(eager: SharesMeasured, compiled: SharesMeasured, timed: Share) ->
 
 def _rest(call: float, shares: Sequence[Share], side: int) -> float:
     known = (each.compiled if side else each.eager for each in shares)
+    # Parts are measured with the profiler on, each with its own error.
     return max(call - sum(each for each in known if each is not None), 0.0)
 
 
@@ -154,6 +157,7 @@ def kernels_a_call(measured: MeasuredConfiguration) -> int | None:
     found = next((each for each in measured.shares if each.side == "compiled"), None)
     if found is None:
         return None
+    # The profiler lists kernels of a GPU; on a CPU, its list has ops of torch as well.
     is_counted = found.gaps is not None
     return round(sum(each.times for each in found.kernel_list if is_counted or each.name.startswith(_CPP)))
 
@@ -194,6 +198,7 @@ def ranking(timings: Timings) -> Ranking:
     ranks = tuple(_rank(lead, each, noise) for each in timings.configurations)
     tied = [each.measured.configuration.name for each in ranks if _is_tied(each)]
     of_lead = _verdict(lead)
+    # If the best one is not faster than eager, none is.
     if of_lead is not RatioVerdict.FASTER:
         if of_lead is RatioVerdict.SLOWER:
             return Ranking(EAGER, (), lead, ranks, noise)
