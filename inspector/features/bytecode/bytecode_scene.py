@@ -101,6 +101,7 @@ class Claims:
         ahead, seen = [value], set[int]()
         while ahead:
             each = ahead.pop()
+            # What another rule has claimed keeps its role, and so does what it was made of.
             if id(each) in seen or self.roles.get(each.made, role) is not role:
                 continue
             seen.add(id(each))
@@ -126,6 +127,7 @@ class Claims:
 def pieces(roles: Iterable[PieceRole | None]) -> tuple[BytecodePiece, ...]:
     """Merge consecutive instructions with one role; skip those without a role."""
     found = list(_runs(roles))
+    # By identity: roles with equal texts may be of two different things.
     last = {id(role): at for at, (role, _, _) in enumerate(found)}
     return tuple(
         BytecodePiece(
@@ -175,11 +177,13 @@ class BytecodeScene:
         resumes = any(called_resume(function.form) is not None for _, function, _ in self.free_calls())
         self.frame = PieceRole(PieceKind.FRAME, _PACKS if resumes else _UNUSED)
         """One role for all of torch's lists."""
+        # Values have no equality: two loads of one variable are two values.
         self._takers = {id(value): step for step in steps.values() for value in step.taken}
 
     def _own_roles(self) -> dict[int, PieceRole]:
         """Return one role for all user instructions of a line."""
         lines = {line: PieceRole(PieceKind.OWN, f"{line_words(line)} runs unchanged") for line in self.own.values()}
+        # These stand at the start of each function, old and new, and are nobody's line.
         starts = {at for at in self.own if self.after.instructions[at].opname in STARTS}
         return {at: START if at in starts else lines[line] for at, line in self.own.items()}
 
@@ -214,6 +218,7 @@ class BytecodeScene:
 
     def keeper(self, variable: str, before: int) -> WalkStep | None:
         """Return the last store to a variable before an instruction."""
+        # Torch stores one variable several times, each for the next use.
         names = (at for at in range(before - 1, -1, -1) if self.after.instructions[at].text == variable)
         kept = (self.steps.get(at) for at in names if self.after.instructions[at].opname == "STORE_FAST")
         return next(kept, None)

@@ -155,6 +155,7 @@ def is_path(form: Form) -> bool:
         case Attribute(of, _):
             return is_path(of)
         case ItemForm(of, key):
+            # A key that was computed is no place that has a name.
             return is_path(of) and (isinstance(key, ConstantForm) or is_path(key))
     return False
 
@@ -192,6 +193,7 @@ def written(form: Form, lists: Lists) -> str:
     if (output := output_number(form)) is not None:
         return f"output {output}"
     if is_path(form):
+        # Dynamo's own names, such as `__builtins_dict__`, are not the user's.
         return user_name(_source(form)).removeprefix(_PREFIX)
     match form:
         case ConstantForm(text):
@@ -277,6 +279,7 @@ def _built(kind: str, items: tuple[Value, ...], lists: Lists) -> str:
     if kind in _STARS:
         return f"{_STARS[kind]}{''.join(texts)}"
     if kind == "slice":
+        # As in source: `x[:3]`, not `x[None:3]`.
         return ":".join("" if text == "None" else text for text in texts)
     left, right = _BRACKETS[kind]
     if kind == "tuple" and len(items) == 1:

@@ -49,6 +49,7 @@ class JobKey(Struct, frozen=True, order=True):
         return not self.is_of_test and self.target != TRACE
 
     def __str__(self) -> str:
+        # Most jobs have these, so they say nothing.
         more = [each for each in (self.scenario, self.target) if each not in ("base", CPU, TRACE)]
         return " · ".join([self.model, *more])
 

@@ -59,7 +59,7 @@ def count_of(site: SiteKey) -> Count | None:
 def _site_counts(sites: Iterable[Site]) -> Iterator[tuple[Count, int]]:
     found = list(sites)
     for count in (*BREAKS_OF.values(), Count.SKIPPED):
-        # By places, not by times: each function that inlines a helper meets the helper's break again.
+        # By places, not by times: how often a break is hit depends on how often its function is compiled.
         yield count, sum(site.places for site in found if count_of(site.key) is count)
     yield Count.RECOMPILES, sum(site.times for site in found if site.key.kind is SiteKind.RECOMPILE)
 

@@ -94,6 +94,7 @@ def judge(before: Session, after: Session) -> WorseSide:
     """
     why = _why_unknown(before, after)
     failed = Measure(Number.ERRORS, _failed(before), _failed(after))
+    # Fewer breaks of a run that failed are those that it did not come to.
     if failed.was or failed.now:
         return _judged((failed,), "both runs failed" if failed.was == failed.now else why)
     return _judged(tuple(_measures(before, after)), why)
@@ -350,6 +351,7 @@ def site_changes(before: Session, after: Session) -> Iterator[Change]:
 
 def _changed(after: Session, old: Site, new: Site) -> Iterator[Change]:
     """Yield a change if the code of a site was edited, or if a function recompiled more or less often there."""
+    # Each recompilation of a function meets its breaks again, and is a change of its own.
     is_more = new.key.kind is SiteKind.RECOMPILE and old.times != new.times
     if is_more or _content(old.key) != _content(new.key):
         yield edited(_WHAT[new.key.kind], _where(after, new), _described(old), _described(new))

@@ -1,4 +1,10 @@
-"""Fold the log of one rank to a summary: what it compiled, as digests."""
+"""Fold the log of one rank to a summary: what it compiled, as digests.
+
+A job may have thousands of ranks, so each log is read once, and only the records that a comparison needs are parsed
+(`SummaryRecords`). Of each compilation, one digest for each kind of `Apart` is kept (`_Fold`): equal digests mean equal
+content. To show how two ranks differ, their logs are read again (`ranks_of_job.py`). A log that ends too early says so
+(`Summary.cut`), since what a rank did not record is no difference.
+"""
 
 import hashlib
 import re

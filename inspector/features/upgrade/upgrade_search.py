@@ -1,4 +1,14 @@
-"""Compare one model in two environments: what changed, for the worse, the better or neither, and why."""
+"""Compare one model in two environments: what changed, for the worse, the better or neither, and why.
+
+1. Run the model in both, compiled and in eager, and compare (`_changes`). The cost of guards counts as changed only if
+   a second run of both sides says so, too.
+2. Keep the changes without reasons (`BothEnvironments.keep`), so that an interrupt loses none of them.
+3. Put differences of the environments back in further runs (`_searched`): variables that only the earlier torch reads,
+   what explained changes of earlier models, packages, options, and the last two together.
+4. What stays is torch's own: try the switches that only the later torch has, then functions of torch that the model
+   calls and that have other code (`_search_torch`).
+5. Run once more in a new process with nothing put back: what is gone there as well has another reason (`_control`).
+"""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,12 @@
-"""Everything that a package for one kernel contains, found in a run; `reports/dump/` writes it as files."""
+"""Everything that a package for one kernel contains, found in a run; `reports/dump/` writes it as files.
+
+1. Take the first call of the kernel that can be taken out (`package_of`).
+2. Add the calls that belong to it (`parts_of`): what kernels pass to each other is no value of the graph.
+3. Find the region of Inductor's last graph that these compute (`kernel_region.py`), and make its leading size free
+   where that is certain to be right (`free_sizes.py`).
+4. Name the sizes, rewrite each kernel as plain Triton (`triton_source.py`), and define the region in PyTorch operators.
+   A kernel of the CPU stays as it is, in C++.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

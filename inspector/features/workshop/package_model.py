@@ -112,6 +112,7 @@ class AppliedPackage(Struct, frozen=True):
     @property
     def equal(self) -> bool | None:
         """Whether every comparison holds; None: nothing was applied, or nothing compared."""
+        # What was not replaced equals itself.
         if not any(each.applied for each in self.places):
             return None
         checks = [*(each.equal for each in self.regions), *(each.equal for each in self.compared)]

@@ -1,6 +1,8 @@
 """Sizes as Python expressions of symbols, such as `8*s77`, from the notation of Inductor's wrapper code or of sympy.
 
-Why a kernel cannot be ejected.
+Torch writes one size in several ways, so two expressions count as equal if they agree for many values of their symbols
+(`are_equal`). A notation that is not known is an `UnknownExpressionError`. A kernel that needs such a size cannot be
+ejected: a `RefusalError` says why, and what to do instead.
 """
 
 import ast

@@ -2,7 +2,7 @@
 
 `limits_of` says which limits of torch concern a kernel of the user's. They were read in torch 2.11, 2.13 and 2.15:
 `wrap_triton` (_library/triton.py) refuses every decorator but `triton.jit` and `triton.autotune` as the outermost one;
-`init_variable` and `call_triton_kernel` (_higher_order_ops/ triton_kernel_wrap.py) refuse the rest of what is listed
+`init_variable` and `call_triton_kernel` (_higher_order_ops/triton_kernel_wrap.py) refuse the rest of what is listed
 here.
 """
 

@@ -1,4 +1,15 @@
-"""From the findings of a run to candidates: changed files and settings that are worth a proof."""
+"""From the findings of a run to candidates: changed files and settings that are worth a proof.
+
+Candidates come from rewrites (the folder `source`), from edits of advice that are repairs, and from settings (the
+folder `configuration`). Each has new texts of files, or what its trial changes besides, and what its proof has to know:
+
+- *conditions*: the tests in the lines that it replaces, of which calls must reach both sides, and lines that must run:
+  those that it replaces, and those that write what it reads, also in other files that the target has loaded;
+- *asks*: what reading the change leaves to the author.
+
+For example, where `y = x * 2` below `if x.sum() > 0:` becomes torch.where, `x.sum() > 0` must be true in one call and
+false in another one, and the line of the product must run.
+"""
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,14 @@
-"""Compare what two runs of a proof observed: equal data means equal calls."""
+"""Compare what two runs of a proof observed: equal data means equal calls.
+
+An entry of an observation is one call: what it raises, returns, changes, prints and draws, as digests that are equal if
+and only if the values are. `differences` pairs the entries of two runs by their names and numbers, and compares one
+kind of data after the other (`KINDS`). How a difference is described is for a reader who knows the model, and has never
+seen a digest. `checks_of` makes one check of each kind.
+
+What follows from another difference is none of its own: a call that raises has no result, and a probe that raises is
+called again. Two differences are excused: torch.cond says in its own words that an op of a side raises (`_is_traced`),
+and some operators of torch refuse every subclass of Tensor (`is_excused`).
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

@@ -45,7 +45,9 @@ def monkeypatched(user: str, library: str, before: str, after: str) -> Monkeypat
     if old is None or new is None or mine is None or not module:
         return None
     was, now = dict(_functions(old)), dict(_functions(new))
+    # By their trees: a repair may move a function that it leaves as it is.
     changed = [name for name, node in now.items() if name not in was or ast.dump(was[name]) != ast.dump(node)]
+    # A function that is gone cannot be taken out of a module that is loaded already.
     if not changed or set(was) - set(now) or not _only_adds_imports(old, new):
         return None
     bindings = _Bindings(new)
@@ -56,6 +58,7 @@ def monkeypatched(user: str, library: str, before: str, after: str) -> Monkeypat
             return None
         bodies.append(body)
     methods = {name.rpartition(".")[2] for name in changed if "." in name}
+    # Methods are copied under their bare names, side by side in one function.
     if not methods.isdisjoint(bindings.needed) or len(methods) != sum("." in name for name in changed):
         return None  # a copy would hide a name that another one reads
     function = f"_repair_{module.rpartition('.')[2]}"
@@ -73,6 +76,7 @@ def module_name(file: Path) -> str:
     if file.suffix != ".py":
         return ""
     if not (file.parent / "__init__.py").is_file():
+        # Beside no `__init__.py`, only a folder on the path makes a file a module.
         if str(file.parent) not in sys.path:
             return ""
         return file.stem
@@ -141,6 +145,7 @@ class _Bindings:
                 for alias in names:
                     bound = alias.asname or alias.name
                     if level:
+                        # What a relative import names is an attribute of the module, too, and is imported from there.
                         self._own.add(bound)
                     elif module != "__future__":
                         as_name = ""
@@ -152,6 +157,7 @@ class _Bindings:
             case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
                 self._own |= _stored(node)
             case _:
+                # Bound in a branch, a loop or a `try`: whether the name is there is known only in a run.
                 self._doubtful |= _stored(node)
 
     def need(self, name: str) -> bool:
@@ -193,6 +199,7 @@ def _copy(name: str, node: _Function, text: str, bindings: _Bindings) -> str | N
         if isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id == "super":
             if each.args or not owner or not node.args.args:
                 return None
+            # `super()` without arguments needs the `__class__` of a class body, which the copy is not in.
             supers.append(each)
         elif (
             isinstance(each, ast.Name)
@@ -202,12 +209,16 @@ def _copy(name: str, node: _Function, text: str, bindings: _Bindings) -> str | N
         ):
             return None
     decorators = [each for one in node.decorator_list for each in ast.walk(one) if isinstance(each, ast.Name)]
+    # A decorator from `import *` could not be imported by name.
     if not all(bindings.knows(each.id) for each in decorators):
         return None
+    # In Python's trees, a function begins below its decorators.
     first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
     lines = text.splitlines()[first - 1 : node.end_lineno]
+    # From the end of a line, so that what is longer now leaves the earlier columns right.
     for call in sorted(supers, key=lambda each: (each.lineno, each.col_offset), reverse=True):
         at = call.lineno - first
+        # Columns count bytes, which are letters only in ASCII.
         if call.end_lineno != call.lineno or not lines[at].isascii():
             return None
         new = f"super(library.{owner}, {node.args.args[0].arg})"
@@ -263,6 +274,7 @@ def _after_imports(user: str, tree: ast.Module, code: str) -> str | None:
     last: ast.stmt = tree.body[first]
     for node in tree.body[first:]:
         if not isinstance(node, ast.Import | ast.ImportFrom):
+            # What follows may call the package already.
             break
         last = node
     ending = "\r\n" if "\r\n" in user else "\n"
