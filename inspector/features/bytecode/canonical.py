@@ -60,7 +60,7 @@ class _Form:
     def _inner(self, block: Block | None) -> Hashable:
         if block is None:
             return None
-        # With numbers of its own from here on, since only one of the blocks runs.
+        # Each inner block numbers on separately, since only one of them runs.
         return _Form(dict(self._numbers)).block(block)
 
     def _step(self, step: Step) -> Hashable:

@@ -354,7 +354,7 @@ def judged(
     can it report missing models and useless allow entries.
     """
     keys = [each.job.known_as or each.job.key for each in seen] + [key for key, _ in wrong]
-    # A log that does not name its torch has a doubt of its own.
+    # A log that does not name its torch is reported as a doubt.
     versions = sorted({each.state.torch for each in seen if each.state is not None} - {""})
     vanished = {}
     if is_whole:

@@ -96,7 +96,7 @@ def _read_site(kind: SiteKind, data: Mapping[str, Any]) -> Known:
 
 def _parsed(line: str) -> dict[str, Any]:
     try:
-        # json keeps the last of two equal keys, and takes quadratic time for a number of many digits.
+        # json keeps the last of two equal keys, and reads numbers of any length.
         data = json.loads(line, object_pairs_hook=_once, parse_int=_whole)
     except (json.JSONDecodeError, RecursionError):
         raise ValueError("this is neither a JSON record nor a [torch ...] line") from None

@@ -351,7 +351,7 @@ def site_changes(before: Session, after: Session) -> Iterator[Change]:
 
 def _changed(after: Session, old: Site, new: Site) -> Iterator[Change]:
     """Yield a change if the code of a site was edited, or if a function recompiled more or less often there."""
-    # Each recompilation of a function meets its breaks again, and is a change of its own.
+    # Each recompilation of a function meets its breaks again, and is reported itself.
     is_more = new.key.kind is SiteKind.RECOMPILE and old.times != new.times
     if is_more or _content(old.key) != _content(new.key):
         yield edited(_WHAT[new.key.kind], _where(after, new), _described(old), _described(new))

@@ -410,7 +410,7 @@ def _speed(session: "Session", resolved: Resolved, options: Options) -> Speed:
     limit = min(_LEAST_SECONDS + 2 * (session.time.total or 0.0), _MOST_SECONDS)
     try:
         chosen = configurations(None, None, (), mode=options.mode, backend=options.backend)
-        # The measuring process builds kernels in any case, and must not make calls of its own.
+        # The measuring process builds kernels in any case, and makes only the calls of the model.
         plain = replace(options, build=False, provoke=False)
         plan = Plan(resolved, plain, chosen, rounds=_ROUNDS, timeout=limit, brief=True)
         devnull = subprocess.DEVNULL

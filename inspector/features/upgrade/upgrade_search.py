@@ -216,7 +216,7 @@ class _ModelComparison:
         keys = {each.key for each in changes}
         with_eager = any(each.what == _EAGER for each in changes)
         with scratch("upgrade") as folder:
-            # Measuring the guards takes most of a run, and only changes of their cost need it.
+            # Measuring the guards makes each run longer, and only changes of their cost need it.
             costs = any(each.what == _GUARD_COST for each in changes)
             options = replace(self._options, guard_cost=costs, guard_parts=False)
             runs = _Trials(self._target, options, both, self._before, self._eager_before, folder, with_eager, keys)

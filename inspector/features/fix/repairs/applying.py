@@ -80,7 +80,7 @@ def apply(root: Path, names: Iterable[str], base: Mapping[str, str], files: Iter
     Raises:
         RunError: a file has changed since the proof, or cannot be written; all files are as before.
     """
-    # An undo takes back the newest record alone, so with a second repair above it, a torn one would stay torn.
+    # The next undo would take back a newer repair, and leave this one torn.
     unfinished = sorted((root / _FOLDER).glob(f"*{_UNFINISHED}"))
     if unfinished:
         what = f"an earlier --apply was killed in the middle: {unfinished[-1].with_suffix('.patch')}"

@@ -124,7 +124,7 @@ def _functions_with(tree: ast.Module, lines: Collection[int]) -> Iterator[str]:
     """Yield the names of the functions that have one of the lines, and of those that call them."""
     functions = [node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)]
     found = {each.name for each in functions if any(_covers(each, line) for line in lines)}
-    # Everything calls a `forward` or an `__init__`: their callers would be all methods of the file.
+    # Every constructor calls `super().__init__()`, and a call of some `forward` says nothing about this one.
     waiting = found - {"forward", "__init__"}
     while waiting:
         callers = {each.name for each in functions if waiting & set(_called_in(each))} - found

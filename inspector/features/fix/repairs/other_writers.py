@@ -191,7 +191,7 @@ def _aliased(function: ast.AST, names: set[str]) -> Iterator[ast.expr]:
             case ast.NamedExpr(target=ast.Name(id=name), value=value) if name in names:
                 yield from choices(value)
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
-                # A starred target has fewer names than values; those behind it are not names of one value.
+                # A starred target makes the lengths differ.
                 for target, value in zip(targets, values, strict=False):
                     if isinstance(target, ast.Name) and target.id in names:
                         yield from choices(value)
