@@ -92,7 +92,7 @@ def _measured(session: Session) -> Iterator[tuple[Count, int]]:
     # What was not measured has no count: 0 would be within each limit.
     yield Count.GRAPHS, len(session.graphs)
     refused = sum(each.refused for each in session.limit.functions)
-    # A log may say that the limit was hit, and name no function.
+    # Only the user's functions are listed; one of a library may have hit the limit.
     yield Count.LIMIT_HITS, max(refused, int(session.limit.hit))
     coverage = session.coverage
     if coverage.ops is not None and coverage.compiled is not None:
