@@ -151,6 +151,7 @@ def _hooks(
     cores: int | None,
     world: int | None,
 ) -> Iterator[Hook]:
+    # One for both: `guards` keeps the stacks that `recompiles` looks up when a guard fails.
     stacks = GuardStacks()
     yield from (structured, listings, no_caches, counters, collector, frames, bytecode)
     yield from (

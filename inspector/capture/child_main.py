@@ -143,6 +143,7 @@ def _end_despite_threads(status: Any) -> None:
             for stream in (sys.stdout, sys.stderr):
                 with suppress(Exception):  # the program may have closed or replaced it
                     stream.flush()
+            # As Python reads what `sys.exit` gets: None is 0, any object that is no number is 1.
             end_process(status if isinstance(status, int) else int(status is not None))
 
     if threading.active_count() > 1:
@@ -384,6 +385,7 @@ class _Reporting:
         raise _Reported(code) from None
 
     def _fail(self, phase: str, error: BaseException) -> None:
+        # An interrupt is recorded even so: it is why later calls are missing.
         if not self.call_failed or phase == "interrupt":
             self._note(phase, error)
         raise _Reported(1) from None
@@ -417,6 +419,7 @@ def _show(error: BaseException) -> None:
     """Print the traceback as Python would, cutting pieces that are too long."""
     trimmed = _trimmed(error)
     try:
+        # The program's own hook, such as that of rich, shows the traceback as it would without ctrace.
         if sys.excepthook is not sys.__excepthook__:
             sys.excepthook(type(error), error.with_traceback(trimmed), trimmed)
         else:
@@ -460,8 +463,10 @@ def exits(recorder: Recorder) -> Iterator[None]:
 
 def _endings(process: int) -> Iterator[tuple[Any, str, Callable[..., bool]]]:
     """Yield the functions that can end this process, each with a predicate: whether a call ends it."""
+    # All other functions of the exec family call one of these two (os.py).
     for name in ("_exit", "execv", "execve", "abort"):
         yield os, name, lambda *_args, **_kwargs: True
+    # 0 and the negative number of a group reach the process that sends the signal, too.
     yield os, "kill", lambda pid, number: pid in (process, 0, -os.getpgrp()) and _is_deadly(number)
     yield os, "killpg", lambda group, number: group in (0, os.getpgrp()) and _is_deadly(number)
     yield signal, "raise_signal", _is_deadly

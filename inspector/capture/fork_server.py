@@ -98,6 +98,7 @@ def main(loaded: frozenset[str]) -> None:
         else:
             capture.main(loaded, ProcessStart(names))
     except SystemExit as left:
+        # Of any other code, Python prints the text or takes the lowest byte, and does so itself.
         if isinstance(left.code, int) and left.code in range(256) and not shared.has_new_libraries():
             _exit(shared.end(left.code))
         raise
@@ -141,9 +142,12 @@ class _Shared:
         flushed = [_flushed(each) for each in (sys.stdout, sys.stderr)]
         for name in reversed([name for name in sys.modules if name not in self._modules]):
             module = sys.modules[name]
+            # As Python does (`_PyModule_ClearDict`, Objects/moduleobject.c): destructors run, which still need the
+            # builtins.
             variables = getattr(module, "__dict__", {})
             for each in [each for each in variables if each != "__builtins__"]:
                 variables[each] = None
+        # Flushed again: a destructor of the program may have printed.
         if all([*flushed, _flushed(sys.stdout), _flushed(sys.stderr)]):
             return status
         return _NOT_FLUSHED
@@ -229,6 +233,7 @@ def _serve(control: socket.socket) -> tuple[str, list[str]]:
     while True:
         data, descriptors, _flags, _address = socket.recv_fds(control, _MOST_BYTES, _MOST_DESCRIPTORS)
         _reap()
+        # The command has closed its end, and so needs no further captures.
         if not data:
             os._exit(0)
         request = json.loads(data)

@@ -160,6 +160,7 @@ def _drop_entries(codes: list[CodeType]) -> None:
     for code in set(codes):
         # Torch may move an entry that was hit to the front, so the order of the list is not that of age.
         by_age = sorted(_debug_get_cache_entry_list(code), key=_age, reverse=True)
+        # As many as the block made: the code may have older entries, which the program needs.
         for entry in by_age[: codes.count(code)]:
             state = entry.guard_manager.extra_state
             if state is not None:  # else it is already invalid
@@ -200,6 +201,7 @@ def _copied_call(call: Call) -> Call:
 def _call(inputs: Any, kwargs: Mapping[str, Any]) -> Call:
     import torch
 
+    # A tensor first: it is one argument, although it can be iterated like a tuple of them.
     if isinstance(inputs, torch.Tensor):
         return Call((inputs,), {**kwargs})
     if isinstance(inputs, tuple):

@@ -147,6 +147,7 @@ class _Runs:
         """Call the model in a scenario of the user's; return the exception, so that the next scenario still runs."""
         try:
             self.call(name, way)
+        # It is wrong for every scenario, such as `--train` without a gradient.
         except TargetError:
             raise
         except EagerError as error:
@@ -381,6 +382,8 @@ def _kind_and_first_line(error: BaseException) -> str:
 
 def _compile_arguments(options: Options, recorder: Recorder) -> dict[str, Any]:
     arguments: dict[str, Any] = {"dynamic": options.dynamic, "fullgraph": options.fullgraph}
+    # Without the mode: torch would pass it to our backend as an argument (torch/__init__.py, `_TorchCompileWrapper`,
+    # 2.13).
     if options.trace_only:
         return {**arguments, "backend": backends.tracing(options, recorder)}
     if options.mode is not None:

@@ -71,6 +71,7 @@ def _owners() -> dict[str, str]:
 def _chain(error: BaseException) -> Iterator[BaseException]:
     seen: set[int] = set()
     each: BaseException | None = error
+    # `raise a from b` may close a circle of causes.
     while each is not None and id(each) not in seen:
         seen.add(id(each))
         yield each

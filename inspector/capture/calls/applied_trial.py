@@ -48,6 +48,7 @@ def _edited(files: set[str], edits: tuple[LineEdit, ...]) -> Iterator[None]:
         path = self.get_filename(fullname)
         text = replaced_text(path)
         if text is not None:
+            # `dont_inherit`: the `__future__` statements of this file must not apply to the user's.
             return compile(text, path, "exec", dont_inherit=True)
         if os.path.realpath(path) not in files:
             return original(self, fullname)
@@ -63,6 +64,7 @@ def edited_text(path: Path, edits: tuple[LineEdit, ...]) -> str:
     Raises:
         TrialError: a line is not the one that the edit replaces.
     """
+    # Not `splitlines`, which also splits where Python counts no line, such as at a form feed.
     lines = path.read_text(encoding="utf-8").split("\n")
     for edit in edits:
         if os.path.realpath(edit.file) != os.path.realpath(path):
@@ -116,6 +118,7 @@ def prepare(model: Any, trial: Trial) -> None:
     if trial.evaluate and hasattr(model, "eval"):
         model.eval()
     for name, word in trial.calls:
+        # The model of a library, which has the method, may lie inside of the user's module.
         if hasattr(model, "modules"):
             parts = model.modules()
         else:

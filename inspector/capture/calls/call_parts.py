@@ -89,6 +89,7 @@ def roots(model: Any) -> dict[str, Any]:
     found = {}
     if isinstance(names, dict):
         found = names
+    # A variable of this name would have the path of the target itself.
     return {name: each for name, each in found.items() if isinstance(each, torch.nn.Module) and name != _MODEL}
 
 
@@ -102,6 +103,7 @@ def _elements(module: Any) -> int:
 
 def _forward(module: Any) -> CodeType | None:
     """Return the code of a module's `forward`; None if Python does not run it, as in a script module."""
+    # A decorator, such as torch.no_grad, has a function of its own around the one that the user wrote.
     found = inspect.unwrap(getattr(type(module), "forward", None) or (lambda: None))
     code = getattr(found, "__code__", None)
     if isinstance(code, CodeType):
@@ -111,6 +113,7 @@ def _forward(module: Any) -> CodeType | None:
 
 def _last_line(code: CodeType) -> int:
     inner = (_last_line(each) for each in code.co_consts if isinstance(each, CodeType))
+    # Lambdas and comprehensions of `forward` have code objects of their own.
     return max(code.co_firstlineno, *(line for *_, line in code.co_lines() if line is not None), *inner)
 
 

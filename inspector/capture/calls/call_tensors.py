@@ -65,6 +65,7 @@ def resized(call: Call, dimension: int, size: int) -> Call:
         raise TargetError(f"--vary {dimension}=...: no input has a dimension {dimension}", "count dimensions from 0")
     # Dimensions that are equal now, such as the batch of ids and of a mask, have to stay equal.
     old = having[0].shape[dimension]
+    # A size of 0 has no values to repeat.
     if old == 0 < size:
         raise TargetError(f"--vary {dimension}=...: that dimension has size 0", "use inputs with at least one row")
     chosen = {id(leaf) for leaf in having if leaf.shape[dimension] == old}

@@ -103,6 +103,7 @@ def called(
         if train and way.backward():
             _backward(outputs)
     finally:
+        # Also after an exception: a fork must not report it as its parent would.
         end_if_forked()
     return CallResults(outputs, inputs, [leaf.grad for leaf in leaves], _buffers(model)), counts
 

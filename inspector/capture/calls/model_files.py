@@ -129,6 +129,7 @@ def _import_by_name(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
+        # Any other missing module is one that the user's code imports, and its traceback says where.
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise TargetError(f"there is no module {error.name}", "check the name and the current directory") from None
         raise
@@ -138,6 +139,7 @@ def _model(module: ModuleType, name: str | None, where: str) -> Callable[..., An
     found: Any = module
     for part in (name or "model").split("."):
         found = _attribute(found, part, where)
+    # A function called `model` may make the model; one with parameters is the model, see `_made`.
     if isinstance(found, type) or (name is None and inspect.isfunction(found)) or _is_factory(found):
         found = _made(found, name or "model", where)
     if not callable(found):
@@ -342,6 +344,7 @@ def _changed(make: Make, change: Callable[[Any], Any], what: str) -> Call:
     """
     call = make()
     changed = mapped(call, change)
+    # The changes return the tensor itself where they do not apply.
     if all(old is new for old, new in zip(tensors(call), tensors(changed), strict=True)):
         raise TargetError(f"--vary {what}: this changes no input", "drop it, or use another value")
     return changed

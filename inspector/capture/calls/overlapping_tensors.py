@@ -19,6 +19,7 @@ def overlapping(values: Sequence[Any]) -> Iterator[list[int]]:
     for at, each in enumerate(values):
         is_plain = type(each) in (torch.Tensor, torch.nn.Parameter) and each.layout is torch.strided
         if is_plain and not each.is_meta and each.numel():
+            # The same tensor twice is no overlap: both arguments have the same copy.
             spans.setdefault(id(each), (*_span(each), at))
     group: list[int] = []
     end = 0
@@ -52,6 +53,7 @@ def copied_together(tensors: Sequence[Any], dtype: Any = None) -> list[Any]:
         offset = (each.data_ptr() - storage.data_ptr() - begin) // each.element_size()
         one = torch.empty(0, dtype=dtype or each.dtype, device=each.device)
         one = one.set_(memory.untyped_storage(), offset, each.shape, each.stride())
+        # Bits of the view are not in its memory, so they are set again.
         if each.is_conj():
             one = one.conj()
         made.append(torch._neg_view(one) if each.is_neg() else one)

@@ -97,6 +97,7 @@ def _code(path: str) -> CodeType:
     if path.endswith(".pyc"):
         code: Any = SourcelessFileLoader("__main__", path).get_code("__main__")
     else:
+        # Bytes, so that `compile` follows the encoding that the file declares.
         code = compile(replaced_text(path) or Path(path).read_bytes(), path, "exec", dont_inherit=True)
     assert isinstance(code, CodeType)
     return code

@@ -62,6 +62,7 @@ class TimedLoop:
 
     def __call__(self, model: Any, calls: Sequence[Call], wait: Wait) -> float:
         """Time calls of the model."""
+        # Popped, so that the first call frees the result of the block before, as an assignment would.
         result = self._last.pop(id(model), None)
         wait()
         began = time.perf_counter()
@@ -85,6 +86,7 @@ def step(model: Any, calls: Sequence[Call], wait: Wait) -> float:
         loss_of(model(*call.args, **call.kwargs)).backward()
     wait()
     seconds = time.perf_counter() - began
+    # After the clock was read: freeing gradients is no part of a step.
     _clear([*parameters, *leaves])
     return seconds
 
@@ -118,6 +120,7 @@ def loss_of(outputs: Any) -> Any:
     """
     import torch
 
+    # The common case without a walk through the outputs, as `step` calls this while it times.
     if isinstance(outputs, torch.Tensor) and outputs.requires_grad:
         return outputs.sum()
     from torch.utils import _pytree

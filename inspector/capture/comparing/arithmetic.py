@@ -125,6 +125,7 @@ class Filled(WatchedArithmetic):
         if operation(func) in _UNINITIALIZED and isinstance(result, torch.Tensor) and is_plain(result):
             self._sources.add_operation(SourceKind.SEEN, f"torch.{operation(func)}")
             memory = torch.empty(0, dtype=torch.uint8, device=result.device).set_(result.untyped_storage())
+            # A bool has the bytes 0 and 1 only; any other is no value of it.
             memory[before:].fill_(1 if result.dtype is torch.bool else _FILLING)
         return result
 
@@ -188,6 +189,7 @@ class Noisy(WatchedArithmetic):
         noise = 2 * torch.rand((2, *values.shape), generator=generator, dtype=values.dtype, device=values.device) - 1
         moved = values * (1 + by * noise[0])
         if factors and values.numel():
+            # Factors that were rounded move all results alike, so by a typical result and not by the value itself.
             moved += 2 * factors * values.square().mean().sqrt() * noise[1]
         # Small integers are usually exact: flags, counts, masks.
         exact = (values == values.round()) & (values.abs() <= 16)
@@ -299,10 +301,12 @@ def _terms(func: Any, args: Any, result: Any) -> float:
     out = max((each.numel() for each in results), default=0)
     if not out or not into:
         return 1.0
+    # The result of a running sum is as large as its input, so that the sizes below would say one term.
     if "cum" in operation(func):
         return float(max(results[0].shape, default=1))
     is_product = len(into) > 1 and any(part in operation(func) for part in _PRODUCTS)
     product = 0.0
     if is_product:
+        # (m*k) * (k*n) / (m*n) is the square of k, the number of terms.
         product = (into[0] * into[1] / out) ** 0.5
     return max(1.0, into[0] / out, product)

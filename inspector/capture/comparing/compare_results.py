@@ -271,6 +271,7 @@ def _differing(one: Any, other: Any) -> int:
     # Each of the two results may be rounded once.
     apart = 2 * precision.roundoff
     differing = ~torch.isclose(one, other, rtol=apart, atol=apart * magnitude(one), equal_nan=True)
+    # If all of it is rounding, each value that is not the same counts: the results do differ.
     return int(differing.sum()) or int(_unequal(one, other).sum())
 
 

@@ -125,6 +125,7 @@ def free_standing() -> Iterator[Container]:
             yield _of_dict(f"torch.nn.modules.module.{name}", "hook", hooks)
     known = _switches()
     values = partial(_read, known)
+    # A switch cannot be removed, so `known.get` stands where a function has to.
     yield Container("", "torch_switch", values, lambda name, value: known[name][1](value), known.get, "{}")
 
 
@@ -240,6 +241,7 @@ def _of_dict(path: str, kind: str, value: Content, item: str = "[{!r}]", *, lead
 
 def _of_list(path: str, kind: str, value: list[Any]) -> Container:
     def put(index: int, item: Any) -> None:
+        # A slice, so that an index at the end appends.
         value[index : index + 1] = [item]
 
     return Container(path, kind, lambda: dict(enumerate(list.__iter__(value))), put, value.__delitem__)
@@ -304,6 +306,7 @@ def _is_patched(cls: type, name: str) -> bool:
 
 def slots_of(cls: type) -> dict[str, Any]:
     """Return the slots of a class of the user or a library, each with what reads and writes it."""
+    # Most classes have none, and this is asked for every object.
     has_slots = any("__slots__" in vars(base) for base in cls.__mro__)
     if not has_slots or _owner(cls.__module__) in (None, Owner.TORCH):
         return {}
@@ -345,6 +348,7 @@ def _of_function(function: FunctionType) -> Container | None:
 
     def content() -> Content:
         defaults = {name: getattr(function, name) for name in _DEFAULTS}
+        # `around_function` follows what a decorator wraps, as a function of its own.
         own = {name: item for name, item in attributes.items() if not is_mark(name) and name != "__wrapped__"}
         return own | {name: item for name, item in defaults.items() if item is not None}
 
@@ -459,6 +463,7 @@ def children(
     """
     if container is not None and container.leads:
         for key, item in content.items():
+            # The exact type first: it decides nearly always, and faster than `isinstance`.
             if type(item) not in _LEAVES and id(item) not in known and not isinstance(item, _LEAVES):
                 hooks = isinstance(key, str) and key.endswith("_hooks") and _is_nn_module(type(value))
                 yield container.path_of(key), "hook" if hooks else container.kind, item
@@ -467,6 +472,7 @@ def children(
     elif isinstance(value, FunctionType):
         yield from around_function(value)
     elif not isinstance(value, _WITHOUT_CLASS) and container is not None:
+        # Without `object`, which is the last.
         yield from ((cls.__qualname__, "method", cls) for cls in type(value).__mro__[:-1])
     else:
         yield from ((path, kind, item) for item in sealed.inside(value))

@@ -343,6 +343,7 @@ class DangerSearch:
             for key, value in content.items()
             if isinstance(value, CACHE)
         ]
+        # Each alone first, since only a cache that explains the difference by itself is to be named.
         return [each for each in caches if experiment([each])] or (caches if caches and experiment(caches) else [])
 
     def _differs(self, arithmetic: WatchedArithmetic) -> bool:
@@ -604,6 +605,7 @@ class Dangers:
         facts = {}
         if world is not None:
             facts = world.facts()
+        # Most calls change nothing, and each world that is kept is later tried as a cause.
         if not self._worlds or self._worlds[-1] != facts:
             self._worlds.append(facts)
         try:

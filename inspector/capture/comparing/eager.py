@@ -158,6 +158,7 @@ class Eager:
                 raise
             except Exception as error:
                 failed = error
+                # The value is missing in any setting.
                 if stop_in(error) is not None:
                     break
             else:
@@ -238,6 +239,7 @@ class Eager:
                         kept = _NO_RESULTS
                     return EagerRun(kept, counts, traces, seconds)
                 finally:
+                    # Before the generators are put back.
                     traces.drawn = random.moved()
         finally:
             self._put_back(world, traces)
@@ -354,6 +356,7 @@ class _Kept:
         parameters = []
         if isinstance(model, torch.nn.Module):
             parameters = list(model.parameters())
+        # An inference tensor has no version, and cannot be written outside of inference mode.
         self._values = [(each, each._version, copy_of(each)) for each in parameters if not each.is_inference()]
         self._gradients = [(each, each.grad) for each in (*parameters, *tensors(call)) if each.is_leaf]
 

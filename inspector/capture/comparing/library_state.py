@@ -93,6 +93,7 @@ class LibraryState:
             return True
         package = module.partition(".")[0]
         if package not in self._is_library:
+            # Past the module's own `__getattr__`, which may import more modules.
             file = getattr(sys.modules.get(package), "__dict__", {}).get("__file__")
             is_other = package in _IMPORTED_BY_TORCH or package in sys.stdlib_module_names or package == "ctrace"
             is_library = not is_other and bool(file) and owner_of(str(file), self._prefixes) is Owner.LIBRARY

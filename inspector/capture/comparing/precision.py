@@ -63,6 +63,7 @@ def matmul_roundoff(device: str) -> float:
     """Return the relative error to which a device may round float32 factors of a matmul or convolution, or 0."""
     settings = set(_settings(device))
     if device == "cuda":
+        # `True` is what the older switches, `allow_tf32`, return.
         if settings & {"medium", "high", "tf32", "True"}:
             return TF32
         return 0.0

@@ -132,6 +132,7 @@ class _Reader:
             case ast.Call(func=ast.Attribute(attr=name, value=value)) if name in _OF_SETS:
                 return self.is_unordered(value)
             case ast.BinOp(left=left, right=right, op=operator) if isinstance(operator, _OPERATORS):
+                # `d.keys() - other` is a set as well.
                 return self.is_unordered(left) or self.is_unordered(right) or _is_view(left)
             case ast.Name() | ast.Attribute():
                 value = self._value(node)
@@ -382,6 +383,7 @@ def _name(function: Any) -> str:
     name = getattr(function, "__name__", "")
     owner = getattr(function, "__self__", None)
     if isinstance(owner, ModuleType):
+        # The functions of NumPy's C module have its inner name (numpy/_core, or numpy/core before 2.0).
         return f"{'numpy' if 'multiarray' in owner.__name__ else owner.__name__}.{name}"
     if owner is None:
         return f"{getattr(function, '__module__', None) or ''}.{name}"

@@ -124,11 +124,13 @@ class Court:
         if reference is not None:
             truth = value_at(reference, leaf.path)
             of_leaf = judged(leaf.eager, leaf.compiled, truth, noisy, self._scale(leaf, reference), coarsest)
+            # A reference that overflows decides nothing, but tolerances still can.
             if of_leaf.why != NO_NUMBERS:
                 return _verdict(of_leaf, leaf, Rule.REFERENCE)
         scale = max((magnitude(each) for each in self._group(leaf, self._eager.results)), default=0.0)
         if within_tolerances(leaf, coarsest, built=self._built, scale=scale):
             return _verdict(Judged(Judgement.FINE), leaf, Rule.TOLERANCE)
+        # Eager in place of the reference: the randomly rounded calls may still show a near tie.
         of_leaf = judged(leaf.eager, leaf.compiled, leaf.eager, noisy, self._scale(leaf, self._eager.results), coarsest)
         return _verdict(replace(of_leaf, eager_error=None, compiled_error=None), leaf, Rule.TOLERANCE)
 

@@ -32,6 +32,7 @@ def callers(frame: FrameType | None, torch_folder: str) -> tuple[Frame, ...]:
     """Describe `frame` and its callers, outermost first."""
     stack = []
     while frame is not None:
+        # Python's frozen modules, such as importlib and runpy, have no source to show.
         if not frame.f_code.co_filename.startswith((torch_folder, OURS, "<frozen ")):
             stack.append(place(frame.f_code, frame.f_lineno))
         frame = frame.f_back
@@ -53,7 +54,9 @@ def without_our_frames(tb: TracebackType | None) -> TracebackType | None:
         tb = tb.tb_next
     below = tb
     while below is not None:
+        # The user's code may call a hook of ours, and that the user's code again.
         while below.tb_next is not None and below.tb_next.tb_frame.f_code.co_filename.startswith(_OURS):
+            # In place: the traceback belongs to the exception, which other code may still show.
             below.tb_next = below.tb_next.tb_next
         below = below.tb_next
     return tb

@@ -44,6 +44,7 @@ def _recorded(recorder: Recorder, when: When, owned: dict[str, Owner], seed: int
             triton=_triton_version(),
             cwd=str(Path.cwd()),
             home=str(INSPECTOR),
+            # The user's paths last: a model inside of site-packages is still the user's code.
             prefixes={**library_prefixes(), **owned},
             seed=seed,
         )
@@ -66,6 +67,7 @@ def _recorded(recorder: Recorder, when: When, owned: dict[str, Owner], seed: int
 
 def _triton_version() -> str | None:
     try:
+        # Not by an import: the program may never import triton, and hooks wait for it to do so.
         return metadata.version("triton")
     except metadata.PackageNotFoundError:
         return None
@@ -86,6 +88,7 @@ def library_prefixes() -> dict[str, Owner]:
 def _device() -> str:
     torch = sys.modules.get("torch")
     cuda = getattr(torch, "cuda", None)
+    # `get_device_name` initializes CUDA (torch/cuda/__init__.py), which a program on the CPU has not done.
     if cuda is not None and cuda.is_initialized():
         return str(cuda.get_device_name())
     return "cpu"

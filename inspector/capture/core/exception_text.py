@@ -83,6 +83,7 @@ def shown(code: str, value: Any, *, like: Any = None) -> str:
 
     A container that should be empty is shown by its length. The `repr` of a user-defined class is never called.
     """
+    # e.g. `___check_type_id(L['x'], 94112)`: what differs is the class.
     if code.startswith("___check_type_id"):
         return class_name(type(value))
     if isinstance(value, Enum):
@@ -90,8 +91,11 @@ def shown(code: str, value: Any, *, like: Any = None) -> str:
     # The exact type: a subclass of `int` or `str` may have a `repr` of the user's.
     if type(value) in _LITERALS:
         return repr(value)[:_SHORT]
+    # e.g. `not L['self'].caches`: the container has items now. A call, as in `not hasattr(...)`, has no length.
     if code.startswith("not ") and "(" not in code and hasattr(value, "__len__"):
         return str(len(value))
+    # e.g. `___check_obj_id(L['f'], 7532)`, `utils_device.CURRENT_DEVICE == None`: compared by identity, so a name says
+    # more than the value.
     if code.startswith("___check_obj_id") or "CURRENT_DEVICE" in code:
         return named(value)
     if type(value) is type(like) and _is_plain(value):
@@ -123,6 +127,7 @@ def class_name(kind: type) -> str:
 
 def _is_plain(value: Any) -> bool:
     """Whether a value consists of known classes all the way down, so that its `repr` runs no user code."""
+    # A longer one would be cut anyway, and its `repr` takes long.
     if type(value) in _CONTAINERS:
         return len(value) <= _SHORT and all(map(_is_plain, value))
     return type(value) in (*_LITERALS, range, slice) or _is_torchs(value)

@@ -97,6 +97,7 @@ class PythonQuestions:
         sys.addaudithook(self._note)
 
         def end() -> None:
+            # No process has this number: Python cannot remove an audit hook, so `_note` ignores its events from now on.
             self._process = 0
 
         return end
@@ -105,6 +106,7 @@ class PythonQuestions:
     def hearing_names(self) -> Iterator[None]:
         """Record the modules that are looked for in the block."""
         finder = _Names(self)
+        # First: a finder that finds the module ends the search, and those behind it never hear the name.
         sys.meta_path.insert(0, finder)
         try:
             yield
@@ -122,6 +124,7 @@ class PythonQuestions:
 
     def all_modules(self) -> dict[str, set[str]]:
         """Return the names by folder; each folder of `sys.path` gets all: a module there may hide a later one."""
+        # Python looks for the first two at startup, before this process can record it.
         names = {"sitecustomize", "usercustomize"} | self._top_level | {name.partition(".")[0] for name in sys.modules}
         folders = {_absolute(each): names for each in sys.path}
         return {
@@ -210,6 +213,7 @@ def _absolute(folder: object) -> str:
 def _is_question() -> bool:
     """Whether the code that uses `os.environ` is the program's, and no module of `_PREFIXED`."""
     frame: FrameType | None = sys._getframe(2)
+    # `os.environ.get` goes through `Mapping.get`, whose module `_collections_abc` calls itself `collections.abc`.
     while frame is not None and (name := frame.f_globals.get("__name__", "")) in ("os", "collections.abc"):
         frame = frame.f_back
     return frame is None or not str(name).startswith(("ctrace.", *_PREFIXED))
@@ -265,12 +269,14 @@ def described(questions: PythonQuestions, owned: Iterable[str]) -> Asked:
 
 def _loaded_files() -> Iterator[str]:
     """Yield the files of loaded modules and of native libraries."""
+    # A copy: another thread, or a lazy module that is asked for `__file__`, may import while this goes on.
     for module in list(sys.modules.values()):
         path = getattr(module, "__file__", None)
         if isinstance(path, str):
             yield os.path.abspath(path)  # noqa: PTH100
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
+            # Address, permissions, offset, device, inode, and then the path, which may contain spaces.
             paths = {line.split(maxsplit=5)[5].rstrip("\n") for line in file if line.count("/")}
     except (OSError, IndexError):
         return
@@ -328,6 +334,7 @@ class _Opened:
         path, mode, flags = arguments
         if isinstance(path, int) or path is None:
             return
+        # `os.open` passes flags and no mode, `open` passes both.
         if isinstance(flags, int):
             is_written = flags & _WRITES
         else:
@@ -344,6 +351,7 @@ def _digests(opened: _Opened, owned: tuple[str, ...]) -> dict[str, str]:
     # A file that the program writes is a result, and differs each time.
     for path in sorted((sources | opened.read) - opened.written):
         is_library = path.startswith(libraries) and not path.startswith(owned or ("\0",))
+        # A .pyc is made of a source, which is recorded itself.
         if is_library or path.startswith(_SYSTEM) or path.endswith(".pyc") or not Path(path).is_file():
             continue
         found[path] = _digest(path, opened.began) if len(found) < _MOST_FILES else ""

@@ -27,6 +27,8 @@ class _Watcher(importlib.abc.MetaPathFinder):
             return None
         # The position is looked up each time, since the program may add finders.
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
+            # Old finders, such as those of six before 1.16, have `find_module` alone, which Python 3.12 no longer
+            # calls.
             if not hasattr(finder, "find_spec"):
                 continue
             spec = finder.find_spec(fullname, path, target)
@@ -37,6 +39,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
 
     def _wrap(self, loader: object) -> None:
         execute = getattr(loader, "exec_module", None)
+        # The spec of a namespace package has no loader when a finder returns it.
         if execute is None:
             return
 

@@ -74,6 +74,7 @@ class _Reports(logging.Handler):
 def _record(recorder: Recorder, file: str) -> None:
     if file.startswith((folder_of_torch(), _OURS, "<frozen ", "<string>", GRAPH_FILE)):
         return
+    # Not from the disk: the cell of a notebook is in no file, but in linecache.
     text = "".join(linecache.getlines(file))
     if text and len(text) <= _LONGEST:
         recorder.add(Listing(file, text))

@@ -45,6 +45,7 @@ def no_caches(recorder: Recorder, when: When) -> Iterator[None]:
 
         def install(config: ModuleType) -> None:
             with recorder.watching("compiling without caches"):
+                # Each setting is in the module that `when` has just seen imported; the other may never be.
                 for name in _SWITCHES[config.__name__]:
                     # As soon as the settings exist: Dynamo's backends read them at each compilation.
                     patches.enter_context(patched(config, name, False))
@@ -71,6 +72,7 @@ def own_triton_cache(recorder: Recorder, when: When) -> Iterator[None]:
 
         def install(_triton: ModuleType) -> None:
             folder = tempfile.TemporaryDirectory(prefix="ctrace-triton-", ignore_cleanup_errors=True)
+            # Once triton is there: without it, nothing is compiled, and no folder is needed.
             replaced.enter_context(_environment(_TRITON_CACHE, replaced.enter_context(folder)))
 
         when("triton", install)
@@ -90,6 +92,7 @@ def own_autotuning_cache(recorder: Recorder, when: When) -> Iterator[None]:
             with recorder.watching("timing without a cache"):
                 folder = tempfile.TemporaryDirectory(prefix="ctrace-autotune-", ignore_cleanup_errors=True)
                 file = Path(replaced.enter_context(folder)) / "times"
+                # Torch's is a static method, which a plain function in its place would not be.
                 where = staticmethod(lambda: file)
                 replaced.enter_context(patched(codecache.CacheBase, "get_local_cache_path", where))
 
@@ -160,6 +163,7 @@ def _switched_off() -> tuple[str, ...]:
         config = sys.modules.get(module)
         if config is not None and not getattr(config, switch, False):
             found.append(name)
+    # It wins over each cache's own setting (_inductor/config.py).
     if inductor is not None and inductor.force_disable_caches:
         return tuple(_CACHE_SWITCHES)
     return tuple(found)
@@ -182,6 +186,7 @@ def _patch(
     with recorder.watching(f"what {name} does"):
         if hasattr(owner, name):  # the first one is new in 2.13
             wrapped = wrap(getattr(owner, name))
+            # What is patched in a class are static methods, and a plain function would get the object.
             made: AbstractContextManager[Any] = patched(
                 owner, name, staticmethod(wrapped) if isinstance(owner, type) else wrapped
             )
@@ -273,6 +278,7 @@ class TritonCacheRecords:
 
     def _record(self, kernel: Any) -> None:
         name = str((kernel.inductor_meta or {}).get("kernel_name") or kernel.fn.__name__)
+        # Torch asks that cache only for several configurations or coordinate descent (triton_heuristics.py, 2.13).
         state = str((getattr(kernel, "autotune_cache_info", None) or {}).get("autotune_cache_state", ""))
         if state in (LookupOutcome.HIT, LookupOutcome.MISS):
             self._write("autotune", name, LookupOutcome(state), None)

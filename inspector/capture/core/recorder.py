@@ -48,6 +48,7 @@ class Postponed:
     def _each(self, act: Callable[[Measurement], None]) -> None:
         if getpid() != self._process:  # a fork of the program: its parent goes on
             return
+        # Taken out first: `refuse` follows `measure` at the end of a capture, and each measurement gets one of both.
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             act(each)
@@ -126,6 +127,7 @@ def compile_context() -> dict[str, Any]:
     if guards is None:
         return {}
     trace_id = guards.CompileContext.current_trace_id()
+    # Compiled autograd compiles outside of any frame, as `!3` (_guards.py:CompileId, 2.13).
     if trace_id is None or trace_id.compile_id.frame_id is None:
         return {}
     compile_id = trace_id.compile_id

@@ -49,6 +49,7 @@ class TraceLog:
         if path is not None:
             try:
                 self._sinks.insert(0, _File(path, create=spare is None))
+            # The command has created the file, and reads the pipe, too: without the file, all records go there.
             except OSError:
                 if spare is None:
                     raise
@@ -130,6 +131,7 @@ class _File:
 
     def __init__(self, path: Path, *, create: bool) -> None:
         if create:
+            # The program may have changed its folder by the time the file is reopened.
             self._path = path.absolute()
         else:
             self._path = path
@@ -220,6 +222,7 @@ class _KeptLogger(logging.Logger):
     def handlers(self) -> list[logging.Handler]:
         """The handlers, always including the kept ones."""
         handlers: list[logging.Handler] = self.__dict__["handlers"]
+        # In the list itself: `addHandler` and `removeHandler` change the list that they get.
         handlers += [each for each in self.__dict__[_KEPT] if each not in handlers]
         return handlers
 
@@ -241,6 +244,7 @@ class _KeptLogger(logging.Logger):
         kept = tuple(self.__dict__[_KEPT])
         for each in kept:
             each.handle(record)
+        # As `Logger.isEnabledFor` would decide, which always says yes here.
         if self.disabled or record.levelno < self.level or not self.filter(record):
             return
         for each in tuple(self.handlers):
@@ -261,11 +265,13 @@ def kept(logger: logging.Logger, handler: logging.Handler) -> Iterator[None]:
     try:
         yield
     finally:
+        # Several hooks keep handlers of one logger, and the last to end gives it its class back.
         about[_KEPT].remove(handler)
         if handler in about["handlers"]:
             about["handlers"].remove(handler)
         if not about[_KEPT]:
             del about[_KEPT]
+            # What this hook found may itself be the class of an earlier one.
             if before is not _KeptLogger:
                 logger.__class__ = before
             else:

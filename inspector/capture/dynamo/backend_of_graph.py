@@ -53,6 +53,8 @@ def graphs(ops: OpCounter | None) -> Hook:
                     return ops.wrap(compiled)
 
                 with recorder.watching("graphs"):
+                    # Dynamo calls it once for each graph, with the module that it traced; the log may tell the backend
+                    # itself one day.
                     original = patches.enter_context(patched(OutputGraph, "call_user_compiler", call))
                 if ops is not None:
                     with recorder.watching("code without a graph"):
@@ -66,6 +68,8 @@ def graphs(ops: OpCounter | None) -> Hook:
 
 
 def _backend_name(compiler_fn: Any) -> str:
+    # Dynamo's wrappers refer by it to what they wrap, down to the backend (the note at the top of convert_frame.py,
+    # 2.13).
     while hasattr(compiler_fn, "_torchdynamo_orig_backend"):
         compiler_fn = compiler_fn._torchdynamo_orig_backend
     # For DDP, Dynamo calls a method of DDPOptimizer, which has the backend (2.11 to 2.13, backends/distributed.py).
@@ -74,6 +78,7 @@ def _backend_name(compiler_fn: Any) -> str:
         return _backend_name(inner)
     # torch.compile wraps a backend function (2.13, torch/__init__.py: `_TorchCompileWrapper`).
     ours = getattr(getattr(compiler_fn, "compiler_fn", compiler_fn), RECORDED_AS, None)
+    # Ours first: the function of `tracing` is called `inductor`, for the errors that Dynamo shows.
     name = ours or getattr(compiler_fn, "compiler_name", None) or getattr(compiler_fn, "__name__", None)
     return str(name or type(compiler_fn).__name__)
 
@@ -130,6 +135,7 @@ def unrolled(recorder: Recorder, when: When) -> Iterator[None]:
                     # A metaclass builds a table for each class that defines handlers, so patching the base alone would
                     # miss the others.
                     if isinstance(translator, type) and "dispatch_table" in vars(translator):
+                        # A copy, so that torch's own table comes back at the end.
                         table = list(vars(translator)["dispatch_table"])
                         _watch(table, note)
                         patches.enter_context(patched(translator, "dispatch_table", table))
@@ -144,6 +150,8 @@ def _watch(table: list[Any], note: Callable[[Any, Any, Any, int], None]) -> None
 
     def iterate(original: Any) -> Any:
         def step(self: Any, inst: Any) -> None:
+            # `step` has moved the pointer to the next instruction before it calls this (symbolic_convert.py:1564,
+            # 2.13).
             after = self.instruction_pointer
             original(self, inst)
             # Unchanged: Dynamo goes on with the body. At the end of the loop, it jumps to the target.
@@ -156,12 +164,15 @@ def _watch(table: list[Any], note: Callable[[Any, Any, Any, int], None]) -> None
         def step(self: Any, inst: Any) -> None:
             after = self.instruction_pointer
             original(self, inst)
+            # The jump back of a `for` goes to its FOR_ITER, which `iterate` counts; that of an `await` goes to SEND.
             if self.instruction_pointer != after and inst.target.opname not in _FOR:
+                # 1 for the pass before the first jump back.
                 note(self, inst.target, inst, 1)
 
         return step
 
     for name, wrap in [("FOR_ITER", iterate), *((name, jump) for name in _BACKWARD)]:
+        # POP_JUMP_BACKWARD_IF_TRUE and its like are in Python 3.11 alone.
         code = dis.opmap.get(name)
         if code is not None and table[code] is not None:
             table[code] = wrap(table[code])
@@ -179,6 +190,7 @@ def _loop(translator: Any, begin: Any, end: Any) -> _Loop:
 
 
 def _line(inst: Any) -> int | None:
+    # Instructions that Dynamo itself adds have no positions.
     if inst.positions is not None:
         line = inst.positions.lineno
     else:
@@ -194,6 +206,7 @@ def _loops(graph: Any, passes: dict[_Loop, int]) -> tuple[Unrolled, ...]:
     made = dict.fromkeys(many, 0)
     if not many:
         return ()
+    # An op counts for each loop around it, so that an outer loop has those of the inner ones.
     for node in graph.nodes:
         if node.op in _UNROLLED_CALLS:
             stack = frames_in(node.stack_trace or "")

@@ -26,6 +26,8 @@ from ctrace.inspector.runs.capture_request import Options
 
 KEPT = frozenset(
     (
+        # Torch writes a file's name once per process, and its number in all other records: the name must not be lost
+        # here.
         "str",
         "create_symbol",
         "create_unbacked_symbol",
@@ -119,6 +121,7 @@ def _add_sum_guards(node: Any) -> None:
     if not node.is_reduction() or not hasattr(node, "_body"):
         return
     ranges, reduced = node.group[1]
+    # All that `need_use_acc_helper` reads (2.13); a real kernel would begin to generate code.
     kernel: Any = SimpleNamespace(call_ranges=(*ranges, *reduced), reduction_depth=len(ranges))
     for kind, dtype in _reductions(node._body):
         CppKernel.need_use_acc_helper(kernel, kind, dtype, use_scalar=True)
@@ -208,6 +211,7 @@ def _lowered(graph: Any, inputs: Any, options: Options, recorder: Recorder) -> A
 
 def other_backend(before: Any, now: Any) -> list[Unmet]:
     """Describe how backends differ, in torch's words (`BACKEND_MATCH failure`, guards.py, 2.11 to 2.13), if they do."""
+    # Torch compares wrappers of backends by what they were made with, not by identity.
     if now is None or before is None or before == now:
         return []
     return [Unmet("BACKEND_MATCH failure", now=_named(now), was=_named(before))]

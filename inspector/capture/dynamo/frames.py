@@ -93,16 +93,22 @@ def _rule(decider: FrameType, top: FrameType, code: CodeType, decision: Any) -> 
 
     known = decider.f_locals
     # Local variables tell the place of a decision: line numbers differ between releases, names hardly.
+    # `CatchErrorsWrapper.__call__` has this local, and decides before anything else.
     if "is_skipfile" in known:
         return _rule_before(known)
+    # `_compile` decides so where it catches SkipFrame.
     if "e" in known and type(known["e"]).__name__ == "SkipFrame":
         return "no_ops"
+    # Only `disable(recursive=False)` skips this call and lets Dynamo try the code again later.
     if not decision.apply_to_code:
         return "disabled"
     if "cache_entry" in known and "result" not in known and "soft_fail" not in known and _is_assert(known):
+        # The last of its rules asks for tensors; those before it exclude names, such as `__setattr__`, without a local
+        # of their own.
         if not has_tensor_in_frame(top.f_locals["frame"]):
             return "no_tensor"
         return "excluded"
+    # Dynamo raises Unsupported for a generator, and `ConvertFrame` catches it like any failure to compile.
     if code.co_flags & _GENERATOR:
         return "generator"
     return "failed"

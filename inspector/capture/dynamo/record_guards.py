@@ -381,6 +381,7 @@ def _left_out(builder: Any, maker: FrameType) -> tuple[LeftOut, ...]:
     if config.skip_nnmodule_hook_guards:
         found[_HOOKS, _HOOKS_SWITCH] = sum(guard.create_fn_name() == _HOOKS for guard in requested)
     if maker.f_locals.get("guard_filter_fn") is not None:
+        # By identity: Dynamo's guards compare by name and kind, so that a dropped one may equal a kept one.
         kept = set(map(id, maker.f_locals["sorted_guards"]))
         found.update((guard.create_fn_name(), "guard_filter_fn") for guard in requested if id(guard) not in kept)
     return tuple(LeftOut(kind, why, number) for (kind, why), number in found.items() if number)

@@ -55,6 +55,7 @@ def _install(recorder: Recorder, patches: ExitStack, stacks: GuardStacks) -> Non
         # After ours: with `error_on_recompile`, torch raises here.
         return original(cache_entries, frame, *args, **kwargs)
 
+    # convert_frame.py imports the function by name, so that a patch of guards.py would reach no call.
     with recorder.watching("recompiles"):
         patches.enter_context(patched(convert_frame, name, reasons))
 
@@ -112,11 +113,15 @@ def _guard(unmet: Unmet, stacks: GuardStacks) -> UnmetGuard:
 
 
 _Rule = Callable[[Unmet], bool]
+# e.g. `tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CPU, ...), actual DispatchKeySet(CPU, ...)`
 _KEYS = re.compile(
     r"tensor '.*' dispatch key set mismatch\. expected DispatchKeySet\((.*)\), actual DispatchKeySet\((.*)\)"
 )
+# e.g. `L['x'].size()[0] == L['y'].size()[0]`
 _EQUAL = re.compile(r"(?P<one>\S+\.size\(\)\[\d+\]) == (?P<other>\S+\.size\(\)\[\d+\])$")
+# e.g. `2 <= L['x'].size()[0] <= 64`: 0 and 1 have graphs of their own.
 _LEAST = re.compile(r"2 <= (?P<size>\S+\.size\(\)\[\d+\])(?: <= \d+)?$")
+# e.g. `not ___dict_contains('k', L['d'])`, `set.__contains__(L['s'], 3)`, `L['s'] == {1, 2}`
 _IN_DICT = re.compile(r"(?:not )?___dict_contains\(.+, (?P<name>[LG]\[.*)\)$")
 _IN_SET = re.compile(r"(?:not )?set\.__contains__\((?P<name>[LG]\[.*), .+\)$")
 _IS_SET = re.compile(r"(?P<name>\S+) == (?:frozenset\()?[{(]")
@@ -139,6 +144,7 @@ def _of_modes(found: list[Unmet]) -> Iterator[_Rule]:
     """Yield rules for autocast, inference mode and a default device: they make guards on all tensors or calls fail."""
     guards = [unmet.guard for unmet in found]
     if any(guard.startswith("GLOBAL_STATE changed: autocast") for guard in guards):
+        # `differences` ignores the keys of autocast, finds nothing else, and leaves the guard whole.
         yield lambda unmet: unmet.guard.startswith("check_tensor(")
     if any(guard.startswith("GLOBAL_STATE changed: grad_mode") for guard in guards):
         yield _is_of_inference
@@ -186,6 +192,7 @@ def _is_of_inference(unmet: Unmet) -> bool:
         return False
     before, now = ({key.strip() for key in keys.split(",")} for keys in match.groups())
     lost, got = before - now, now - before
+    # Inference mode takes keys away: from this call if it is on now, from the compiled one if it was on then.
     fewer, more = (lost, got) if torch.is_inference_mode_enabled() else (got, lost)
     return not more and all(key.startswith(("Autograd", "ADInplaceOrView")) for key in fewer)
 
@@ -212,6 +219,7 @@ def _of_containers(found: list[Unmet]) -> Iterator[_Rule]:
     """Yield rules for containers: a dict with another key has another length, and another set has other items."""
     dicts = {match["name"] for unmet in found if (match := _IN_DICT.match(unmet.guard))}
     sets = {match["name"] for unmet in found if (match := _IS_SET.match(unmet.guard))}
+    # The length of a dict is guarded as `not L['d']` or as `len(L['d']) == 2`.
     lengths = {text for name in dicts for text in (f"not {name}", f"len({name})")}
 
     def is_length(unmet: Unmet) -> bool:

@@ -65,6 +65,7 @@ def _described(output_graph: Any) -> ShapesSeen:
     static: list[StaticTensor] = []
     numbers: list[NumberSeen] = []
     for tracked in output_graph.tracked_fakes:
+        # A number is a SymInt or a SymFloat here.
         if not hasattr(tracked.fake, "shape"):
             numbers.append(_number(tracked, shape_env))
         elif not tracked.source.name.startswith(_FROM_FLOAT):
@@ -225,6 +226,8 @@ def _at(context: Any, name: str, at: int, word: Any) -> str | None:
 
 def _constraint(constraint: Any) -> str:
     """Return who made a dimension dynamic: the user, with or without a range, or torch, which saw it vary."""
+    # `StrictMinMaxConstraint` has a range, `RelaxedUnspecConstraint` has none (fx/experimental/symbolic_shapes.py,
+    # 2.13).
     if hasattr(constraint, "vr"):
         return "range"
     if constraint.warn_only:
@@ -280,6 +283,7 @@ def _role(tensor: Any, source: str) -> str:
 
     if isinstance(tensor, Parameter):
         return "parameter"
+    # A buffer is a plain tensor; only where it comes from tells.
     if "._buffers[" in source:
         return "buffer"
     return "input"

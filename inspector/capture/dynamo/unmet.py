@@ -249,6 +249,7 @@ def _related(node: Any, scope: Scope) -> Iterator[Unmet]:
 def _expressions(guard: Any, scope: Scope) -> list[Unmet]:
     found: list[Unmet] = []
     for part in guard.verbose_code_parts():
+        # These two are text for people: torch checks them in C++, and Python knows no such function.
         if match := _NO_ALIASING.match(_code(part)):
             found += _same(_arguments(match["sources"]), scope, part)
         elif match := _OVERLAPPING.match(_code(part)):
@@ -346,10 +347,12 @@ def _compared(code: str) -> tuple[str | None, str | None]:
         match = re.match(r"___check_\w+\((?P<source>.*), \d+\), type=", code)  # the text after "type=" is not Python
         return (match["source"] if match else None), None
     match tree:
+        # `2 <= L['x'].size()[0]`: the value stands on the other side.
         case ast.Compare(left=ast.Constant(), comparators=[subject, *_]):
             return ast.unparse(subject), None
         case ast.Compare(left=subject, comparators=[other]):
             return ast.unparse(subject), ast.unparse(other)
+        # `hasattr(L['x'], 'y')`: the first argument is what is checked.
         case ast.Call(args=[first, *_]) | ast.Tuple(elts=[ast.Call(args=[first, *_]), *_]):
             return ast.unparse(first), None
         case ast.UnaryOp(op=ast.Not(), operand=operand):
@@ -393,6 +396,7 @@ def _of_autocast(names: list[str], state: dict[str, Any], other: dict[str, Any])
         changed = [name for name in names if (match := _AUTOCAST.fullmatch(name)) and match["what"] == what]
         mine, others = (each.get("autocast_state", {}).get(what, []) for each in (state, other))
         values = [value for value, old in zip(mine, others, strict=False) if value != old]
+        # The state lists values by device without names: only if their number fits the names do they belong together.
         if len(values) == len(changed):
             found.update(zip(changed, values, strict=True))
     return found
@@ -436,6 +440,7 @@ def _properties(match: re.Match[str], value: Any) -> Iterator[tuple[str, str, ob
         yield "layout", f". expected {layout}", now
     elif backend and backend != _backend_of(keys):
         yield "device", f". expected {_backend_of(keys).lower() or '?'}", value.device
+    # An object of another class has other keys, too, and is reported by its class.
     elif _kinds(keys) != _kinds(actual) and type(value).__name__ == match["type"]:
         yield "dispatch key set", f". expected DispatchKeySet({keys})", f"DispatchKeySet({actual})"
     elif match["device"] != str(value.device.index):

@@ -44,11 +44,13 @@ class AttentionCall(Struct, frozen=True):
         """
         tensors = [_value(each) for each in node.args[:3]]
         heads = node.args[4]
+        # As the function itself reshapes them: batch, heads, length, width of a head.
         query, key, value = (
             each.new_empty((each.size(1), heads, each.size(0), tensors[0].size(2) // heads)) for each in tensors
         )
         dropout = 0.0
         if node.kwargs.get("training", True):
+            # `dropout_p` is the eleventh argument of `multi_head_attention_forward` (nn/functional.py).
             dropout = node.args[10]
         return cls(query, key, value, dropout_p=dropout)
 
@@ -147,6 +149,7 @@ def _with_one_batch(call: AttentionCall) -> AttentionCall:
 
     tensors = (call.query, call.key, call.value)
     shape = None
+    # With `enable_gqa`, keys and values have fewer heads on purpose.
     if not call.enable_gqa:
         shape = torch.broadcast_shapes(*(tensor.shape[:-2] for tensor in tensors))
     if shape is None or all(tensor.shape[:-2] == shape for tensor in tensors):
@@ -199,6 +202,7 @@ def _value(argument: Any) -> Any:
     meta = getattr(argument, "meta", None)
     if meta is None:
         return argument
+    # Dynamo's graph has the first, a graph of AOTAutograd the second.
     return meta.get("example_value", meta.get("val"))
 
 
@@ -208,6 +212,7 @@ def _real(tensor: Any) -> Any:
 
     sizes, strides = [whole(size) for size in tensor.shape], [whole(stride) for stride in tensor.stride()]
     made = torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=tensor.device)
+    # Torch's choice depends on it: some fused kernels have no backward (sdp_utils_cpp.h, 2.13).
     return made.requires_grad_(tensor.requires_grad)
 
 

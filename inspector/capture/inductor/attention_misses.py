@@ -197,6 +197,7 @@ def _behind(node: Any, through: Callable[[Any], bool]) -> Iterator[Any]:
             queue += fresh
 
 
+# Layouts have a number of their own: inputs of three dimensions alone lack a view and an expand at each matmul.
 _BUDGETS = ((0, 0), (1, 0), (0, 24), (1, 2), (2, 0), (1, 24), (2, 24))
 """Limits to try, smallest first: the number of op edits, and the number of layout edits."""
 
@@ -370,6 +371,7 @@ def _other_uses(near: _Near) -> list[tuple[Any, Any]]:
     """List the forward's uses of values that the pattern would remove."""
     inside = {*near.fit.match.nodes, *(edit.node for edit in near.fit.edits)}
     inner = [node for node in near.fit.match.nodes if node is not near.root and node not in near.fit.outputs]
+    # A training pattern removes the backward with the forward, so its uses do not keep a node.
     return [(node, user) for node in inner for user in node.users if user not in inside and not is_backward(user)]
 
 
@@ -487,6 +489,7 @@ def untried(place: AttentionPlace, match: Any, name: str) -> WhyNotFused:
     from torch._inductor import pattern_matcher as torchs
 
     graph = place.output.graph
+    # The two conditions on which torch drops a match before `extra_check` (pattern_matcher.py:2395, 2.13).
     if len({torchs.get_mutation_region_id(graph, node) for node in match.nodes}) > 1:
         return _answer("mutation", name, [place.output])
     if len({node.meta.get("custom", {}).get("stream", 0) for node in match.nodes}) > 1:
@@ -564,6 +567,7 @@ def _lenient(trial: _Trial) -> Iterator[None]:
     def match_fns(self: Any, node: Any) -> bool:
         return (id(self), id(node)) in trial.forced or bool(functions(self, node))
 
+    # A node with other users is an answer of its own, see `_other_uses`, and no failure to match here.
     def match_users(self: Any, node: Any, ctx: Any) -> bool:
         return threading.get_ident() == trial.thread or bool(users(self, node, ctx))
 

@@ -115,6 +115,7 @@ class Backwards:
         return post_compile
 
     def _add(self, compiler: _Compiler) -> None:
+        # Outside of `of_one_graph`, such as for a graph that the program compiles ahead of time, nobody waits for it.
         getattr(self._current, "pending", []).append(compiler)
 
     @contextmanager
@@ -441,6 +442,7 @@ def _copied(model: Any) -> Any:
 
     # `GraphModule` takes the parameters that the graph names from `model`, so both graphs share them.
     copied = torch.fx.GraphModule(model, copy.deepcopy(model.graph))
+    # A new GraphModule has an empty `meta` (fx/graph_module.py, 2.13).
     if RUNNER in model.meta:
         copied.meta[RUNNER] = model.meta[RUNNER]
     return copied
@@ -449,6 +451,7 @@ def _copied(model: Any) -> Any:
 @contextmanager
 def _paused_collector() -> Iterator[None]:
     """Pause the cyclic garbage collector: Inductor creates millions of small objects and hardly any cycles."""
+    # A program that turned it off would find it on afterwards.
     if not gc.isenabled():
         yield
         return
@@ -557,6 +560,7 @@ class Codegen:
     def _holding_a_core(self, work: Any) -> None:
         try:
             work()
+        # Everything, since a fork ends without a word, whatever happens in it.
         except BaseException as error:
             self._recorder.add(CodegenFailed(current_stage(), kind_and_message(error)))
         finally:

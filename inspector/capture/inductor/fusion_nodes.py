@@ -121,6 +121,7 @@ class _Walk:
         if isinstance(arg, list | tuple):
             return tuple(self._resolve(each, values) for each in arg)
         if hasattr(arg, "all_input_nodes"):
+            # The handler of ops, which is a placeholder, stands for itself.
             return values.get(arg, arg)
         return arg
 
@@ -161,6 +162,7 @@ class _Walk:
 
             return V.graph.get_dtype(args[0])
         if name == "reduction":
+            # These return several results at once, such as a mean, the squares and a weight.
             if args[2].startswith(("welford", "online")):
                 return (args[0],) * 3
             return args[0]
@@ -177,6 +179,7 @@ class _Walk:
         number = self._numbers.setdefault(key, len(self._numbers))
         is_float = any(each.is_floating_point or each.is_complex for each in _each(dtype))
         if times and is_float:
+            # Set, not added: equal values are computed once, as in the emitted kernel.
             self.counts[number] = times
         if isinstance(dtype, tuple):
             return tuple(_Value((number, place), each) for place, each in enumerate(dtype))
@@ -227,6 +230,7 @@ def of_dep(dep: Any, within: str) -> ElementSet:
     sizes = {name: hint(size) for name, size in zip(dep.var_names, dep.size, strict=True)}
     index = sympy.sympify(dep.index)
     symbols = index.free_symbols - set(sizes)
+    # An upper bound: how many of the indices are equal depends on the data.
     if dep.is_indirect():
         return ElementSet((within, index, dep.size), prod(sizes.values()))
     index = index.xreplace({symbol: sympy.Integer(hint(symbol)) for symbol in symbols})
@@ -380,6 +384,7 @@ def touches(node: Any, buffers: Buffers) -> list[Touch]:
 
     if isinstance(node, scheduler.SchedulerNode):
         return list(_generated(node, buffers))
+    # A MultiOutput names one result of a call, whose memory the call itself wrote.
     if isinstance(node, scheduler.ExternKernelSchedulerNode) and not isinstance(node.node, ir.MultiOutput):
         return list(_external(node, buffers))
     return []
@@ -427,6 +432,7 @@ def _generated(node: Any, buffers: Buffers) -> Iterator[Touch]:
     for dep in node.read_writes.writes:
         real, pattern = buffers.real(dep.name), _written(dep, node, buffers)
         yield Touch(real, dep.name, True, pattern)
+        # An atomic addition reads what it adds to.
         if getattr(dep, "mode", None) == "atomic_add":
             yield Touch(real, real, False, pattern)
 
@@ -455,11 +461,13 @@ def _external(node: Any, buffers: Buffers) -> Iterator[Touch]:
         if pattern is None:
             continue
         if name in changed:
+            # A version of its own: under the buffer's name, `accesses` would take what the call reads for made by it.
             yield Touch(buffers.real(name), f"{name} of {node.get_name()}", True, pattern)
         if name not in changed or not user:
             yield Touch(buffers.real(name), name, False, pattern)
     for output in _outputs(node.node):
         pattern = _laid_out(output)
+        # An output that stands for a changed argument was written above.
         if pattern is not None and not output.get_mutation_names():
             yield Touch(buffers.real(output.get_name()), output.get_name(), True, pattern)
 
@@ -565,6 +573,7 @@ class GraphPart:
             flops: Computed | int | None = None
             with self._recorder.watching(f"memory accesses of a {type(member).__name__}"):
                 touched = touches(member, self._buffers)
+                # A node that touches nothing computes nothing; one whose count fails stays unknown.
                 flops = 0
                 if touched:
                     flops = None
@@ -601,6 +610,7 @@ def _loops(node: Any) -> str:
     else:
         parts = ()
     texts = [", ".join(map(str, part)) if isinstance(part, list | tuple) else str(part) for part in parts]
+    # The second part of a group is what a reduction reduces.
     outer, inner = texts if len(texts) == 2 else (", ".join(texts), "")
     if inner not in ("", "1"):
         return f"{outer or 1} | {inner}"
@@ -633,6 +643,7 @@ def _generated_kinds() -> list[tuple[NodeKind, Callable[[Any], bool]]]:
     def computes(kind: type) -> Callable[[Any], bool]:
         return lambda member: isinstance(getattr(member.node, "data", None), kind)
 
+    # From special to general: sorts, scans and reductions are SchedulerNodes, too.
     return [
         (NodeKind.SORT, computes(ir.Sort)),
         (NodeKind.SCAN, computes(ir.Scan)),

@@ -152,6 +152,7 @@ def _evaluated(root: Any, known: dict[Any, Any]) -> Any:
 
     needed = set(_behind(root, set(known)))
     values = dict(known)
+    # In the graph's order, in which a node comes after its inputs.
     for node in root.graph.nodes:
         if node in needed and node not in values:
             if node.op == "call_function":
@@ -341,6 +342,7 @@ def _candidates(graph: Any, entries: list[Any], called: Container[Any]) -> list[
 
 def _root_for(entry: Any, roots: tuple[Any, ...]) -> Any:
     """Return the node where a pattern could start; the matmul if no node has the pattern's op."""
+    # From the end: a pattern that ends in layout ops starts to match at the last of them.
     return next((root for root in reversed(roots) if root.target in entry.pattern.fns), roots[0])
 
 
@@ -446,6 +448,7 @@ def _off() -> str:
 
 def _attention_entries(patterns: Any) -> list[Any]:
     found = (entry for entries in patterns.patterns.values() for entry in entries)
+    # Torch lists an entry under each op that its pattern may end with.
     return list({id(entry): entry for entry in found if is_attention_pattern(entry)}.values())
 
 
@@ -506,6 +509,7 @@ def attention(recorder: Recorder, when: When) -> Iterator[None]:
             def joint_graph_passes(graph: Any, *args: Any, **kwargs: Any) -> Any:
                 return following.joint(original, graph, *args, **kwargs)
 
+            # compile_fx.py imports both functions by name, so that a patch of their own modules would reach no call.
             patches.enter_context(patched(module, "pre_grad_passes", pre_grad_passes))
             patches.enter_context(patched(module, "joint_graph_passes", joint_graph_passes))
 

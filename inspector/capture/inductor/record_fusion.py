@@ -53,6 +53,7 @@ class Rounds:
     def count_pair(self, first: Any, second: Any) -> None:
         """Count a pair of nodes that the scheduler tries to fuse."""
         pair = self._pair(first, second)
+        # Torch asks for a pair in both orders if the second is a template, and it counts once (scheduler.py, 2.13).
         self._tried.add((min(pair), max(pair)))
 
     def refuse(self, first: Any, second: Any, reason: str = "") -> None:
@@ -174,6 +175,7 @@ class _Hooks:
     def all(self) -> list[tuple[str, Callable[[Any], Any]]]:
         """Return the names of the methods with their wrappers."""
         return [
+            # Around all rounds of a graph part; the others below run inside of it, and tell about its rounds.
             ("fuse_nodes", self._fuse_nodes),
             ("fuse_nodes_once", self._fuse_nodes_once),
             ("can_fuse", self._can_fuse),

@@ -163,6 +163,7 @@ class _Passes:
             return
         opened = self._opened()
         counted = _counters()
+        # What the outer pass has changed so far is its own; `restart` skips what the inner one changes.
         for outer in opened[-1:]:
             outer.look(counted)
         # While torch traces a pattern's replacement, its passes run on that small graph, in the middle of a pass on the
@@ -307,6 +308,7 @@ def _described(done: _Open, within: tuple[str, ...]) -> Pass:
         created_ops=dict(Counter(done.created.values())),
         erased_ops=dict(Counter(done.erased.values())),
         retargeted=tuple((name, *targets) for name, targets in list(done.retargeted.items())[:_MOST]),
+        # A node that the pass created or erased is counted there already.
         rewired=len(done.rewired - done.created.keys() - done.erased.keys()),
         moved=done.moved,
         counters=dict(done.counted),
@@ -325,6 +327,7 @@ def stage_of(graph: Any, subsystem: str | None) -> str:
     if subsystem == "pre_grad_passes":
         return "pre_grad"
     names = [str(node.target) for node in graph.nodes if node.op == "placeholder"]
+    # Tangents first: a joint graph has both kinds of inputs.
     if any(name.startswith("tangents_") for name in names):
         if subsystem == "joint_graph_passes":
             return "joint"
@@ -382,6 +385,7 @@ def _noting(original: Any, watching: Callable[[], Any]) -> Any:
         made: list[Any] = []
         stacks: list[tuple[tuple[Any, ...], str]] = []
         with watching():
+            # Nodes compare by their place in the graph, so the last stack is that of the result.
             stacks = [(_key(each), stack) for each in sorted(match.nodes) if (stack := stack_of(each))]
         module = graph.owning_module
         if not stacks or module is None:

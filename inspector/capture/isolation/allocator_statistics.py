@@ -23,6 +23,7 @@ _APIS = (
     ("_accelerator_getDeviceStats", "_accelerator_resetPeakStats", "_accelerator_resetAccumulatedStats"),
 )
 """Functions of torch._C, each with a device index as argument: read, reset peaks, reset counts."""
+# The other statistics say what is there now, which a second run leaves as it was.
 _COUNTS = ("allocated", "freed", "num_alloc_retries", "num_ooms", "num_sync_all_streams")
 _COUNTS_OF_DRIVER = ("num_device_alloc", "num_device_free")
 
@@ -138,6 +139,7 @@ def _install(functions: Any, patches: ExitStack) -> None:
     read, reset_peaks, _ = (getattr(functions, name) for name in _APIS[0])
     own = ProgramStatistics(read, reset_peaks)
     for names in _APIS:
+        # In the order of the names in `_APIS`.
         hooks = (partial(_reading, own), partial(_resetting, own.forget_peaks), partial(_resetting, own.forget_counts))
         for name, hook in zip(names, hooks, strict=True):
             if hasattr(functions, name):

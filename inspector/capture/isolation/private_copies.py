@@ -34,6 +34,7 @@ class PrivateCopies:
         from torch.utils import _pytree
 
         tensors = [leaf for leaf in _pytree.tree_leaves(list(written)) if _is_tensor(leaf)]
+        # Arguments that share a storage share its copy, which is restored once.
         pairs = [self._pairs[key] for key in dict.fromkeys(map(_key, tensors))]
 
         def restore() -> None:
@@ -83,6 +84,7 @@ def _check_kinds(leaves: list[Any]) -> None:
                 raise CannotCopyError(f"an argument is a {type(leaf).__name__}, which cannot be copied")
             continue
         is_plain = type(leaf) in (torch.Tensor, torch.nn.Parameter) and leaf.layout is torch.strided
+        # The copy has the bytes of the storage, and would lack what such a view adds to them.
         if not is_plain or leaf.is_conj() or leaf.is_neg():
             raise CannotCopyError("an argument is not a plain tensor")
 

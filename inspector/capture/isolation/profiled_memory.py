@@ -55,6 +55,7 @@ def profiled_peak() -> Iterator[ProfiledPeak]:
 @contextmanager
 def _without_lines(*unwanted: bytes) -> Iterator[None]:
     """Drop lines that C++ code writes to stderr, and write all others once the block ends."""
+    # What Python has buffered so far belongs before the lines of the block.
     sys.stderr.flush()
     shown = os.dup(2)
     with tempfile.TemporaryFile() as kept:

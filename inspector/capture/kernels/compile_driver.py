@@ -50,6 +50,7 @@ class Driver:
         """
         known = {"multiprocessor_count": self._gpu.processors, "max_shared_mem": self._gpu.shared_per_block_optin}
         if self._gpu.bandwidth is not None:
+            # Solved for the clock: Triton multiplies it by 2 and by the width, in kHz and bits (`get_dram_gbps`).
             known |= {"mem_clock_rate": round(self._gpu.bandwidth * 8 / 2 / 1e3), "mem_bus_width": 1}
         return known
 
@@ -64,6 +65,7 @@ class Driver:
         """Make this Triton's active driver until the end of the block."""
         from triton.runtime import driver
 
+        # Not `driver.active`, which looks for the driver of a GPU, and raises on a machine without one.
         before = driver._active
         driver.set_active(self)
         try:

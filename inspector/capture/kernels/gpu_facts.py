@@ -65,6 +65,7 @@ def _of_driver(facts: list[str]) -> dict[str, int]:
     except OSError:
         return {}
     device, value, found = ctypes.c_int(), ctypes.c_int(), {}
+    # Both return 0 for success.
     if cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0):
         return {}
     for fact in known:

@@ -99,6 +99,7 @@ def _language_kept() -> Iterator[None]:
     from triton import language
 
     core = language.core
+    # All modules and classes that `_patch_lang` gives other functions (triton/runtime/interpreter.py, 3.6 to 3.9).
     owners = (language, core, language.math, language.tensor, core.tensor_descriptor_base, language.dtype)
     before = [dict(vars(owner)) for owner in owners]
     try:

@@ -126,6 +126,7 @@ _FAMILIES = {
     "use_cpp_gemm_template": ("C++ templates", "CPP"),
     "use_cpp_bmm_template": ("C++ templates", "CPP"),
 }
+# The dtypes of `use_triton_template` and of `use_cpp_gemm_template` (_inductor/utils.py, 2.13).
 _FLOATS = ("float16", "bfloat16", "float32")
 _CPP = (*_FLOATS, "uint8", "int8")
 _NO_REASON = "torch does not say why"
@@ -289,6 +290,7 @@ class _Hooks:
                 choice = None
                 if isinstance(node, tuple):
                     choice = node[-1]
+            # A single choice is taken without timing; a torch that returns its node alone does not name it.
             if choice is None and len(choices) == 1:
                 choice = choices[0]
             self._take(choice)  # None: the scheduler chooses later
@@ -304,6 +306,7 @@ class _Hooks:
         for choice in choices:
             # Choices are torch's objects, and alive as long as torch may take one of them.
             self._operations[choice] = operation
+        # The node that is lowered; a choice made later, while scheduling, has none.
         node = getattr(V.graph, "current_node", None)
         stack = None
         if node is not None:
@@ -378,6 +381,7 @@ class _Hooks:
         took = times.get(choice)
         # Infinity is torch's sign for a choice that failed.
         has_time = took is not None and math.isfinite(took)
+        # Errors of timing are the sweep's, since a choice is timed in each; those of building belong to the choice.
         error = sweep.errors.get(id(choice)) or self._not_compiled.get(choice, "")
         if has_time:
             error = ""
@@ -523,6 +527,7 @@ def _is_for(device: str, backend: str) -> bool:
 
     if backend == "CPP":
         return device == "cpu"
+    # Composable Kernel is AMD's: `<=` of two booleans reads "only if".
     return device != "cpu" and (backend == "CK") <= (torch.version.hip is not None)
 
 
@@ -579,6 +584,7 @@ def _is_constant(box: Any) -> bool:
         held = box.unwrap_view()
     else:
         held = box
+    # A `TensorBox` holds a `StorageBox` or views of one, in any number.
     while isinstance(held, ir.TensorBox | ir.BaseView):
         if isinstance(held, ir.BaseView):
             held = held.unwrap_view()

@@ -66,6 +66,7 @@ class KernelTimes:
         """Time the first call of a compiled module."""
         # Never released: the thread that gets it is the first, and all later calls go straight through.
         first, original = threading.Lock(), module.call
+        # Asked while the part is compiled: `torch.compile` sets a mode's options only for that long.
         may_be_graphed = _uses_cuda_graphs()
 
         def call(args: Any) -> Any:
@@ -447,6 +448,7 @@ class _Hooks:
         # Every configuration passes through `_precompile_config` (triton_heuristics.py, 2.13), also a neighbor that
         # coordinate descent tries; `run` launches, and chooses first if there are several.
         precompile, run = autotuner._precompile_config, autotuner.run
+        # Weak, since a kernel lives as long as the module that torch compiled for it.
         launched: WeakSet[Any] = WeakSet()
 
         def precompile_config(kernel: Any, *args: Any, **kwargs: Any) -> Any:

@@ -212,6 +212,8 @@ def _is_of_pool(manager: Any, tensor: Any) -> bool:
 
 def _weak(code: Any) -> Callable[[], Any]:
     if isinstance(code, MethodType):
+        # A bound method is a new object each time it is asked for, so that a plain reference to it would be dead at
+        # once.
         return weakref.WeakMethod(code)
     return weakref.ref(code)
 
@@ -227,6 +229,7 @@ def _times(waiting: _Waiting) -> dict[str, float]:
     with torch.cuda.device(waiting.device), torch.no_grad(), unnoticed() as random:
         launch, inputs = waiting.launch(), waiting.inputs()
         stream = torch.cuda.Stream()
+        # What copies the inputs runs on the current stream, and has to be over.
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):  # a library allocates its workspace at the first call on a stream
             launch(list(inputs))
@@ -245,6 +248,7 @@ def _times(waiting: _Waiting) -> dict[str, float]:
 
 def _alternately(*ways: Callable[[], Any]) -> list[float]:
     """Return the lower quartile of the seconds of a call, of each way."""
+    # Three calls give the estimate, after the first launch above has loaded the code.
     calls = [max(1, min(_MOST_CALLS, int(_BLOCK_SECONDS / _seconds(run, 3)))) for run in ways]
     rounds = [[_seconds(run, number) for run, number in zip(ways, calls, strict=True)] for _ in range(_ROUNDS)]
     # Disturbances only add time, so the quicker rounds are nearer to the truth; the quickest alone may be luck.
@@ -480,6 +484,7 @@ def cuda_graphs(recorder: Recorder, when: When) -> Iterator[None]:
             patches.enter_context(patched(made, "__init__", init))
 
         def wrapping(module: ModuleType) -> None:
+            # output_code.py imports it from here at each use (2.13), so that a patch of this module reaches every part.
             patches.enter_context(patched(module, "cudagraphify", _attributed(recorder, now, module.cudagraphify)))
             without_trees = calls.without_trees(module.cudagraphify_impl)
             patches.enter_context(patched(module, "cudagraphify_impl", without_trees))
@@ -489,6 +494,8 @@ def cuda_graphs(recorder: Recorder, when: When) -> Iterator[None]:
         def partitioning(module: ModuleType) -> None:
             scheduler = module.Scheduler
             patches.enter_context(
+                # A signature says whether the partition is left out of CUDA graphs (`skip_cudagraph`,
+                # _inductor/scheduler.py).
                 patched(scheduler, "graph_partition", _record_partitions(recorder, scheduler.graph_partition))
             )
 
@@ -608,6 +615,7 @@ def _stack(node: Any) -> str:
 def _writes(node: Any, placeholder: Any) -> bool:
     """Whether a node writes to an input; parameters and buffers are static, and may be written to."""
     schema = getattr(node.target, "_schema", None)
+    # e.g. `copy_(arg0_1, add)`: functionalized graphs write to inputs at their end only.
     return schema is not None and schema.is_mutable and bool(node.args) and node.args[0] is placeholder
 
 
@@ -654,6 +662,7 @@ def _record_partitions(recorder: Recorder, original: Callable[..., Any]) -> Call
 
 def _partitioned(recorder: Recorder, scheduler: Any, graphs: int) -> None:
     """Record how many CUDA graphs a part is split into, and torch's reason for each node that runs between them."""
+    # Asked again afterwards, when the nodes are final: `graph_partition` keeps no reasons.
     outside = [(node, reason) for node in scheduler.nodes if (reason := scheduler.should_partition(node))]
     reasons = list(dict.fromkeys(_WORDS.get(reason, reason) for _, reason in outside)) or [_NONE_LEFT]
     said = [(node, reason) for node, reason in outside if not _is_said(reason)]

@@ -112,6 +112,7 @@ def _pointers(args: Any) -> Iterator[Pointer]:
         seen.append(inplaced)
         yield Pointer(str(inplaced.inner_name), str(inplaced.other_names[0]), str(inplaced.other_names[-1]))
     for outer, inner in args.input_buffers.items():
+        # A buffer that Inductor removed has a `RemovedArg` in place of a name (codegen/common.py, 2.13).
         if outer not in args.inplace_buffers and isinstance(inner, str):
             yield Pointer(inner, str(outer), "")
     for outer, inner in args.output_buffers.items():
@@ -124,6 +125,7 @@ def _buffer(name: str, sizes: "_Expressions") -> KernelBuffer:
     import torch
     from torch._inductor.virtualized import V
 
+    # Constants first: they are in no table of buffers.
     if (constant := V.graph.constants.get(name)) is not None and isinstance(constant, torch.Tensor):
         return KernelBuffer(
             name=name,
@@ -275,6 +277,7 @@ class _Expressions:
     """Writes sizes as Python expressions of the graph's symbols."""
 
     def __init__(self, sizevars: Any) -> None:
+        # Inductor computes some sizes ahead, e.g. `ps0 = s0*s1`; a reader knows the graph's own symbols only.
         self._computed = getattr(sizevars, "inv_precomputed_replacements", {})
         self._hints = getattr(sizevars, "backed_var_to_val", None) or getattr(sizevars, "var_to_val", {})
         self._used: set[Any] = set()
@@ -348,12 +351,14 @@ class Statements:
 
             def install_body(loop_body: ModuleType) -> None:
                 tracer = loop_body.LightTracer
+                # `LoopBody` traces each body of a loop with this tracer, so a node is marked as it is made.
                 patches.enter_context(patched(tracer, "create_node", self._marking(tracer.create_node)))
 
             def install_scheduler(scheduler: ModuleType) -> None:
                 from torch._inductor.utils import IndentedBuffer
 
                 node, write = scheduler.SchedulerNode, IndentedBuffer.writeline
+                # `codegen` writes the lines of one node; those in between, such as loops, belong to none.
                 patches.enter_context(patched(node, "codegen", self._generating(node.codegen)))
                 patches.enter_context(patched(IndentedBuffer, "writeline", self._writing(write, recorder)))
 
@@ -453,6 +458,7 @@ class Statements:
         else:
             origins = list(self._node.node.origins)
         lines = self._written.setdefault(self._node, {}).setdefault(virtualized.kernel, {})
+        # By the object, as its text is filled in at the end (`DelayReplaceLine`, _inductor/utils.py).
         if hasattr(line, "value_fn"):
             key = line
         else:
@@ -574,6 +580,7 @@ def _described(statements: Statements, schedule: Any, name: str, *, is_extern: b
 def scheduler_nodes(schedule: Any) -> list[Any]:
     """Return the scheduler's nodes in a kernel, without the markers that start and end a loop."""
     grouped = [item for item in schedule if hasattr(item, "get_operation_names")]
+    # A node is listed once for each loop that it takes part in.
     return list(dict.fromkeys(node for group in grouped for node in group.get_nodes()))
 
 

@@ -76,6 +76,7 @@ class _Log:
         error = sys.exc_info()[1]
         if error is not None:
             self._current.raised = kind_and_message(error)
+        # One level more, so that the warning has the line of torch that gives it, not ours.
         self._logger.warning(*args, **{"stacklevel": 2, **kwargs})
 
 
@@ -162,6 +163,7 @@ def _storing(recorder: Recorder, original: Callable[..., Any], origins: _Origins
         stored = original(self, *args, **kwargs)
         with recorder.watching("which triton_op calls a kernel"):
             frame: FrameType | None = sys._getframe(1)
+            # The tracer stands a few frames above, with the op and its function as local variables.
             while frame is not None and frame.f_code.co_name != _TRITON_OP:
                 frame = frame.f_back
             if frame is not None:

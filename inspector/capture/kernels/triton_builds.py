@@ -114,6 +114,8 @@ class TritonBuilds:
         parts = self._parts.setdefault(kernel, [])
         if part not in parts:
             parts.append(part)
+        # A kernel that was compiled elsewhere, such as in a worker, comes with results and passes no
+        # `_precompile_config`.
         results = self._results.get(kernel) or list(kernel.compile_results)
         self._record(kernel, part, results, only=len(results) == 1)
         if len(results) == 1 or not self._on_device:
@@ -122,6 +124,7 @@ class TritonBuilds:
 
     def launched(self, kernel: Any) -> None:
         """Record which configuration of a kernel is launched."""
+        # After the first launch, the autotuner has kept the launcher of the best configuration alone.
         (launcher,) = kernel.launchers
         results = self._results.get(kernel) or list(kernel.compile_results)
         chosen = next((each for each in results if each.config is launcher.config), None)
@@ -161,6 +164,8 @@ class TritonBuilds:
             stage=stage,
             kernel=name_of(kernel),
             hash=_hash(result),
+            # What Triton compiled with wins over what Inductor asked for; without its report, the latter is all that is
+            # known.
             warps=int(metadata.get("num_warps", config.num_warps)),
             stages=int(metadata.get("num_stages", config.num_stages)),
             chosen=only,
