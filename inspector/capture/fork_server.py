@@ -205,6 +205,7 @@ def _unfit() -> str:
         os._exit(_is_bad_fork())
     if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):
         return "importing torch initialized a GPU"
+    # Native threads, too, which `threading` does not know.
     number = len(os.listdir("/proc/self/task"))  # noqa: PTH208
     if number > 1 or threading.active_count() > 1:
         return f"importing torch started {number - 1} threads"

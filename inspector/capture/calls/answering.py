@@ -55,6 +55,7 @@ def _of_library(walked: Sequence[Place], owners: dict[str, str]) -> Place | None
     for file, line in walked:
         if owner_of(file, owners) is Owner.TORCH and outside:
             break
+        # Generated code, such as `<string>`, is in no file to look at.
         if owner_of(file, owners) is Owner.LIBRARY and not file.startswith("<"):
             outside.append((file, line))
     if not outside:

@@ -19,6 +19,7 @@ def check_backend(name: str | None, *, option: str = "--backend") -> None:
     if name is not None:
         from torch._dynamo import list_backends
 
+        # With the experimental ones and those for debugging, which torch leaves out of the list.
         _check(option, name, {str(each) for each in list_backends(exclude_tags=None)})
 
 

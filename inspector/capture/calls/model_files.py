@@ -101,6 +101,7 @@ def load(
     suspects = {}
     if request.options.provoke:
         suspects = provoked(model, base, first)
+    # A scenario of the user's that has the name of a suspect counts.
     ways = scenarios | {name: way for name, way in suspects.items() if name not in scenarios}
     return Loaded(model, ways, module=module)
 
@@ -214,6 +215,7 @@ def _call(inputs: Any, model: Any, what: str) -> Call:
 
 def _is_pair(value: Any, model: Any) -> bool:
     """Whether inputs are positional arguments and a dict of those by keyword: its names are parameters of the model."""
+    # An empty dict names no parameter, so it may as well be an argument.
     if len(value) != 2 or not isinstance(value[0], tuple | list) or not isinstance(value[1], Mapping) or not value[1]:
         return False
     try:

@@ -43,12 +43,14 @@ class ProcessStart:
             folder = Path.cwd()
         else:
             folder = Path(request.path).resolve().parent
+        # Before the model is loaded, which may take minutes.
         self._restart_if(self._hides(str(folder)))
         try:
             yield
         finally:
             # A fork of the model file is no start of a capture.
             if getpid() == process:
+                # The folder of the file is there because ctrace put it there, and was asked about above.
                 added = [each for each in sys.path if each not in before.path and each != str(folder)]
                 self._restart_if(not before.still_holds() or any(map(self._hides, added)))
 

@@ -60,6 +60,7 @@ from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.source.source_names import user_name
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+# e.g. `os.getenv("A")`, `os.environ.get("A")`, `environb.setdefault(...)`
 _READER = re.compile(r"\bgetenvb?$|environb?\.(?:get|setdefault|__getitem__|__contains__)$")
 _LAST_NAME = re.compile(r"([A-Za-z_]\w*)\W*$")
 
@@ -68,6 +69,7 @@ Place = tuple[str, int]
 
 def place_of(change: ItemChange, world: World) -> Place | None:
     """Return where the changed value is read, or where an added or removed function is defined."""
+    # Today's function first: its line is in the file as it is now.
     for value in (change.now, change.was):
         if isinstance(value, FunctionType):
             return value.__code__.co_filename, value.__code__.co_firstlineno
@@ -108,6 +110,7 @@ def _inside_functions(file: str) -> Iterator[ast.AST]:
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     for root in (*classes, tree):
         for node in ast.walk(root):
+            # `__init__` ran before the call.
             if isinstance(node, _FUNCTIONS) and getattr(node, "name", "") != "__init__":
                 yield from ast.walk(node)
 
@@ -432,6 +435,7 @@ def _unrestorable(lost: tuple[str, ...]) -> str:
 def _at(sources: list[RandomSource]) -> str:
     if not sources:
         return ""
+    # They are sorted, so the first is the surest.
     return f" ({sources[0]})"
 
 

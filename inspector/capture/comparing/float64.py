@@ -24,6 +24,7 @@ class Float64(WatchedArithmetic):
         import torch
 
         if isinstance(model, torch.nn.Module):
+            # Not `double()`, which leaves complex parameters as they are.
             return model._apply(_widened)
         return model
 
@@ -48,6 +49,7 @@ class Float64(WatchedArithmetic):
                 made[id(one)] = copy.requires_grad_(one.requires_grad)
 
         def widened(tensor: Any) -> Any:
+            # By identity: an argument that is passed twice is one tensor in float64, too.
             if id(tensor) not in made and precision_of(tensor.dtype):
                 if tensor.is_complex():
                     wide = torch.complex128
@@ -91,6 +93,7 @@ class Float64(WatchedArithmetic):
         change = _narrowing(func, args, kwargs) or _wide_values
         args, kwargs = _arguments(func, args, kwargs, change)
         result = func(*args, **kwargs)
+        # A view has to stay one, or what is written to it is lost.
         if aliases(func):
             return result
         return _pytree.tree_map_only(torch.Tensor, _widened, result)

@@ -110,6 +110,7 @@ def inside(value: Any) -> Iterator[Any]:
             yield from value.gi_frame.f_locals.values()
     # Of an iterator written in C, only the collector knows what it refers to.
     elif _is_iterator(type(value)):
+        # Its iterators only: the list that one goes through is data.
         yield from (each for each in gc.get_referents(value) if hasattr(type(each), "__next__"))
     else:
         yield from (of(value) for of in _references(type(value)))
@@ -240,6 +241,7 @@ def _array(value: Any) -> Any:
 
 
 def _put_array(value: Any, state: bytes) -> None:
+    # In place, since the program refers to the array itself.
     value[...] = sys.modules["numpy"].frombuffer(state, dtype=value.dtype).reshape(value.shape)
 
 
@@ -269,6 +271,7 @@ def _in_memory(value: Any) -> Any:
 def _put_in_memory(value: Any, state: Any) -> None:
     content, position = state
     value.seek(0)
+    # What the call wrote may be longer than what was there.
     value.truncate()
     value.write(content)
     value.seek(position)
@@ -297,6 +300,7 @@ def _put_file(value: Any, position: int) -> None:
 
 def _remembered(value: Any) -> Any:
     known = value.cache_info()
+    # Not the hits: a call that finds everything in the cache leaves it as it was.
     return known.misses, known.currsize
 
 

@@ -58,6 +58,7 @@ def _in_file(tensor: Any) -> Any:
     with tempfile.TemporaryFile(buffering=0) as file:
         while raw:  # without a buffer, a write may take a part only
             raw = raw[file.write(raw) :]
+        # Private pages, as torch warns of memory that cannot be written.
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     return torch.frombuffer(mapped, dtype=tensor.dtype).view(tensor.shape)
 
@@ -147,11 +148,13 @@ class _Take:
         if isinstance(value, list | tuple | deque):
             return ContainerParts(kind, dict(enumerate(map(each, value))), is_sequence=True)
         if isinstance(value, dict):
+            # By the methods of dict itself: a subclass may compute its items.
             keys = _labels(dict.keys(value))
             return ContainerParts(kind, dict(zip(keys, map(each, dict.values(value)), strict=True)))
         if type(value) in _VIEWS:
             return ContainerParts(kind, dict(enumerate(map(each, list(value)))), is_sequence=True)
         if isinstance(value, set | frozenset):
+            # Other objects have hashes by address, and so no order in which copies could be compared.
             is_plain = all(isinstance(item, _PLAIN) for item in value)
             return frozenset(value) if is_plain else Unread(kind)
         if isinstance(value, bytearray | memoryview):

@@ -373,6 +373,7 @@ class Sources:
             if file.startswith(self._ignored) or module.partition(".")[0] in _QUIET:
                 return None
             if module and not code.co_name.startswith("_"):
+                # The program knows this function of Python by name, such as `uuid.uuid4`, and not what that reads.
                 what = f"{module}.{code.co_name}"
             frame = frame.f_back
         return None

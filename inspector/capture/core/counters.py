@@ -64,11 +64,13 @@ def _recording(recorder: Recorder, when: When, names: tuple[str, ...]) -> Iterat
 
 
 def _counts(utils: ModuleType, names: tuple[str, ...]) -> dict[str, Counter[str]]:
+    # Asked first, since torch's table makes an entry for each name that it is asked for.
     return {name: Counter(utils.counters[name]) for name in names if name in utils.counters}
 
 
 def _record(recorder: Recorder, utils: Any, names: tuple[str, ...], before: dict[str, Counter[str]]) -> None:
     counts = {name: dict(counted - before.get(name, Counter())) for name, counted in _counts(utils, names).items()}
+    # These groups count more than caches, such as the patterns that Inductor replaces.
     caches = {name: each for group in _CACHES for name, each in counts.pop(group, {}).items() if "cache_" in name}
     limit = utils.config.recompile_limit
     recorder.add(Counted(**counts, caches=caches, recompile_limit=limit, switched_off=_switched_off()))

@@ -54,6 +54,7 @@ def place_of(node: Any) -> tuple[str | None, int | None, str | None]:
         where = line_of(node)
     if where is None:
         return None, None, None
+    # From the right: a path may contain a colon, too.
     file, _, line = where.rpartition(":")
     frames = [each for each in frames_in(stack_of(node)) if each.file == file and each.line == int(line)]
     return file, int(line), frames[-1].function if frames else None

@@ -68,6 +68,7 @@ def own_triton_cache(recorder: Recorder, when: When) -> Iterator[None]:
 
         def forget(codecache: ModuleType) -> None:
             with recorder.watching("reloading kernels"):
+                # Inductor loads the module of a kernel again if its path is not in this table (codecache.py, 2.13).
                 replaced.enter_context(patched(codecache.PyCodeCache, "modules_no_attr", {}))
 
         def install(_triton: ModuleType) -> None:
@@ -274,6 +275,7 @@ class TritonCacheRecords:
                 self._record(kernel)
             return result
 
+        # Called once for each kernel before its first launch, wherever it was compiled.
         patches.enter_context(patched(autotuner, "precompile", precompile))
 
     def _record(self, kernel: Any) -> None:

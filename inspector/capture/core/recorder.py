@@ -114,6 +114,7 @@ class _Watching:
         """Record an exception as a problem; let through what ends a program, such as KeyboardInterrupt."""
         if not isinstance(error, Exception):
             return False
+        # The innermost frame: there a hook found torch to be other than it expects.
         at = traceback.extract_tb(trace)[-1]
         problem = f"{self._what} could not be recorded: {kind_and_message(error)} ({at.name}:{at.lineno})"
         self._recorder.problem(problem)

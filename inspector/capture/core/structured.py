@@ -56,6 +56,7 @@ def _with_stage(data: Any) -> Any:
     from torch._inductor.virtualized import V
 
     part = {}
+    # Outside of a graph, `V.graph` is a handler without attributes (_inductor/virtualized.py, `NullHandler`).
     if hasattr(V.graph, "is_backward"):
         part = {"stage": current_stage()}
     if isinstance(data, dict):

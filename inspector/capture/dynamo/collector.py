@@ -56,6 +56,8 @@ def collector(recorder: Recorder, when: When) -> Iterator[None]:
                 registered.callback(_remove, callback_handler.remove_end_callback, threshold.restore)
                 callback_handler.register_start_callback(threshold.raise_)
                 registered.callback(_remove, callback_handler.remove_start_callback, threshold.raise_)
+                # The first to run at the end, since callbacks run in reverse: a capture may end in the middle of a
+                # compile.
                 registered.callback(threshold.restore)
 
         when("torch._dynamo", install)

@@ -132,7 +132,6 @@ def _dispatch_mode(counts: OpCounts) -> Any:
             return True
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            # Ops of other namespaces, such as a user's, may dispatch to aten in turn, and would count twice.
             if self.counting and getattr(func, "namespace", None) == "aten":
                 caller = sys._getframe(1)
                 site = _site(caller, torch_folder)
@@ -161,6 +160,7 @@ def countable(code: CodeType) -> CodeType:
     try:
         hash(code)
     except TypeError:
+        # Name, lines and bytecode still tell it apart from others.
         return code.replace(co_consts=())
     return code
 

@@ -169,6 +169,7 @@ class _Walk:
         return getattr(self._rules, name)(*args, **kwargs)
 
     def _stored(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> None:
+        # The mode comes by name or in the fourth place: `store(name, index, value, mode)`.
         if name == "store" and "atomic_add" in (kwargs.get("mode"), *args[3:]):
             self._add(("atomic_add", *map(_key, args)), args[2].dtype, 1)
         if name == "partial_accumulate":  # a reduction that shares its loop with a reduction over other dimensions

@@ -43,6 +43,7 @@ class Rounds:
 
     def begin(self, before: int, *, reorder: bool) -> None:
         """Start a round with `before` nodes."""
+        # In each round from the start: fused nodes are other nodes, with other pairs.
         self._tried, self._scores = set(), {}
         self.rounds.append(RecordedRound(before, before, reorder, 0, pairs=[], candidates=[], refused=[]))
 
@@ -177,10 +178,15 @@ class _Hooks:
         return [
             # Around all rounds of a graph part; the others below run inside of it, and tell about its rounds.
             ("fuse_nodes", self._fuse_nodes),
+            # One round; torch makes at most ten, and ends when a round fuses nothing (2.13).
             ("fuse_nodes_once", self._fuse_nodes_once),
+            # Asked for each pair, and inside of that for the pairs that it consists of.
             ("can_fuse", self._can_fuse),
+            # The key by which torch sorts the pairs that can be fused.
             ("score_fusion_key", self._score_fusion_key),
+            # Returns these pairs, the best first.
             ("get_possible_fusions", self._get_possible_fusions),
+            # The last word on a pair with a template, or with `benchmark_fusion`.
             ("speedup_by_fusion", self._speedup_by_fusion),
         ]
 

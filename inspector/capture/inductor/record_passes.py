@@ -70,6 +70,7 @@ def closed_over(function: Any, name: str) -> Any:
     return next((cell.cell_contents for free, cell in zip(code.co_freevars, cells, strict=True) if free == name), None)
 
 
+# Chosen: the lists are for a reader, and the counts by op beside them are complete.
 _MOST = 400
 """How many nodes of a kind are listed for one pass; the rest is counted."""
 _STACKS = 6
@@ -230,11 +231,13 @@ def passes(recorder: Recorder, when: When) -> Iterator[None]:
         def install_observer(module: ModuleType) -> None:
             observer = module.GraphTransformObserver
             with recorder.watching("passes"):
+                # Both ends of `with GraphTransformObserver(...)`, in which torch runs each pass.
                 for name, hook, first in (("__enter__", following.enter, True), ("__exit__", following.leave, False)):
                     wrapped = _also(recorder, getattr(observer, name), hook, first=first)
                     patches.enter_context(patched(observer, name, wrapped))
 
         def install_patterns(module: ModuleType) -> None:
+            # Each of the three kinds of entries has an `apply` of its own.
             for name in _ENTRIES:
                 with recorder.watching("patterns"):
                     entry = getattr(module, name)

@@ -60,6 +60,7 @@ class ProgramStatistics:
                 gpu, now = self._gpus.setdefault(index, _Gpu()), self._flat(index)
                 for path, value in was.items():
                     if path[-1] == "peak":
+                        # The larger: since an earlier second run, torch itself knows only what came after it.
                         gpu.peaks[path] = max(value, gpu.peaks.get(path, 0))
                     elif _is_count(path):
                         gpu.extra[path] = gpu.extra.get(path, 0) + now.get(path, value) - value

@@ -84,6 +84,7 @@ def seed(further: int = 0) -> None:
     number = _SEED + further
     _seed_python(random, number)
     _seed_torch(torch, number)
+    # A program that does without NumPy must not get it from here.
     if "numpy" in sys.modules:
         _seed_numpy(importlib.import_module("numpy.random"), number)
 

@@ -100,10 +100,12 @@ def spread(runs: Sequence[float]) -> dict[str, Any]:
     """Sum up the milliseconds of runs for the log, as the fields of `TimeSpread`; empty for fewer than two runs."""
     if len(runs) < 2:
         return {}
+    # Inclusive, as these are all the runs and no sample of more.
     low, median, high = quantiles(runs, n=4, method="inclusive")
     return asdict(TimeSpread(len(runs), min(runs) / 1e3, low / 1e3, median / 1e3, high / 1e3))
 
 
+# Chosen: an error of Triton's compiler quotes the whole kernel.
 _LONGEST = 2000
 """Letters of an error's text."""
 

@@ -52,6 +52,7 @@ def kernel_calls(recorder: Recorder, when: When) -> Iterator[None]:
     with ExitStack() as patches:
 
         def install_triton(module: ModuleType) -> None:
+            # It writes the call of a kernel that is finished, so all its arguments are known.
             original = module.TritonKernel.call_kernel
 
             def call_kernel(kernel: Any, name: str, *args: Any, **kwargs: Any) -> Any:

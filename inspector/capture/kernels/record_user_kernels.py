@@ -116,6 +116,7 @@ def userkernels(recorder: Recorder, when: When) -> Iterator[None]:
 
         def install_wrapper(module: ModuleType) -> None:
             with recorder.watching("the names of user-written kernels"):
+                # Only here is the kernel's name in the wrapper chosen, and returned with what is fixed in it.
                 wrapper = module.PythonWrapperCodegen
                 defined = _defining(recorder, wrapper.define_user_defined_triton_kernel, current)
                 patches.enter_context(patched(wrapper, "define_user_defined_triton_kernel", defined))
@@ -254,6 +255,7 @@ def described(
         all_grids=tuple(Grid(tuple(map(str, grid))) for grid in user.grid),
         all_configs=tuple(Configuration(_config(each)) for each in configs),
         key=tuple(map(str, getattr(tuner, "keys", None) or ())),
+        # `triton.heuristics` keeps its functions by the names of the arguments that they compute.
         heuristics=tuple(name for each in chain for name in getattr(each, "values", None) or ()),
         restored=tuple(restored),
         zeroed=tuple(zeroed),
@@ -295,6 +297,7 @@ def _chain(kernel: Any) -> Iterator[Any]:
     while kernel is not None:
         yield kernel
         inner = getattr(kernel, "fn", None)
+        # The `fn` of a `JITFunction` is the user's Python function, which has no `arg_names`.
         kernel = None
         if hasattr(inner, "arg_names"):
             kernel = inner
@@ -409,5 +412,6 @@ def _op(op: TritonOpCall) -> TritonOp:
 
 
 def _has_formula(target: Any) -> bool:
+    # Not an import: without it, nobody has registered a formula.
     counter = sys.modules.get("torch.utils.flop_counter")
     return counter is not None and target in counter.flop_registry

@@ -45,6 +45,7 @@ def where_absent(hook: Hook) -> Hook:
 
     @contextmanager
     def guarded(recorder: Recorder, when: When) -> Iterator[None]:
+        # Asked when the module is imported: torch.cuda is there by then, and counts devices without starting CUDA.
         def later(name: str, action: Callable[[ModuleType], None], /) -> None:
             def act(module: ModuleType) -> None:
                 if not _is_there(sys.modules.get("torch.cuda")):
@@ -102,6 +103,7 @@ def _installed(recorder: Recorder, when: When, taken: _Taken) -> Iterator[None]:
                     patches.enter_context(part(torch, taken))
 
         when("torch", install)
+        # Each when its module is imported, which most programs never do.
         when("torch.nn.parallel.distributed", lambda module: patches.enter_context(_ddp_on_cpu(module)))
         when("torch.distributed.fsdp._flat_param", lambda module: patches.enter_context(_fsdp_gathers(module)))
         when("torch.distributed.fsdp._runtime_utils", lambda module: patches.enter_context(_fsdp_unchecked(module)))
@@ -131,6 +133,7 @@ def _tensors(torch: Any, taken: _Taken) -> Iterator[None]:
     library = torch.library.Library("aten", "IMPL")
     library.impl("empty.memory_format", empty, "CUDA", allow_override=True)
     library.impl("empty_strided", empty_strided, "CUDA", allow_override=True)
+    # These two have no composite kernel that would call `empty`, unlike the other factories.
     for op in (aten.tril_indices, aten.triu_indices):
         library.impl(op.default.name(), triangle(op.default), "CUDA", allow_override=True)
     try:
@@ -161,6 +164,7 @@ def _functions(torch: Any, taken: _Taken) -> Iterator[None]:
 def _recode(module: ModuleType, functions: dict[str, Callable[..., Any]], patches: ExitStack) -> None:
     for name, function in functions.items():
         original = vars(module).get(name)
+        # Only functions that the module itself defines: others are recoded where they come from.
         if isinstance(original, FunctionType) and original.__module__ == module.__name__:
             patches.enter_context(recoded(original, function))
 
@@ -275,6 +279,7 @@ class IdleEvent:
 
     def elapsed_time(self, end_event: "IdleEvent") -> float:
         """Return the milliseconds between two events, on the CPU."""
+        # Not 0, by which a program may divide.
         return max((end_event._at - self._at) * 1e3, 1e-6)
 
 
@@ -314,6 +319,7 @@ def _classes(torch: Any, _taken: _Taken) -> Iterator[None]:
     with ExitStack() as patches:
         for name, kind in replaced.items():
             patches.enter_context(patched(torch.cuda, name, kind))
+        # `torch.cuda` repeats the names of this module, and a program may take them from either.
         for name in ("Stream", "Event"):
             patches.enter_context(patched(torch.cuda.streams, name, replaced[name]))
         patches.enter_context(patched(torch.accelerator, "device_index", _Device))
@@ -347,6 +353,7 @@ def _named_devices(torch: Any, _taken: _Taken) -> Iterator[None]:
             return None
         return storage
 
+    # Torch asks the entries in order until one answers; 0 is ahead of that for CUDA, which would refuse.
     registry = torch.serialization._package_registry
     entry = (0, lambda _storage: None, here)
     registry.insert(0, entry)
@@ -363,6 +370,7 @@ def _named_devices(torch: Any, _taken: _Taken) -> Iterator[None]:
 def _generator_class(torch: Any) -> Any:
     made: Any = torch.Generator
 
+    # A class, as programs write `isinstance(g, torch.Generator)` and annotate with it.
     class OfAnyDevice(type):
         def __instancecheck__(cls, instance: Any) -> bool:
             return isinstance(instance, made)
@@ -442,6 +450,7 @@ class _Gathering:
 
     def all_gather(self, parts: list[Any], part: Any, group: Any = None) -> Any:
         """Gather into the tensor of which the parts are views."""
+        # FSDP1 makes the parts as views of one tensor (`_flat_param.py`), which GPUs gather into as a whole.
         whole = parts[0].as_strided((sum(each.numel() for each in parts),), (1,))
         return self._into(whole, part, group)
 

@@ -114,6 +114,7 @@ class CompileCache:
         try:
             with os.fdopen(handle, "wb") as made:
                 made.write(zlib.compress(encode(outcome), 1))
+            # Renamed, so that another process reads either nothing or all of it.
             Path(name).replace(file)
         except BaseException:
             with suppress(OSError):
@@ -147,6 +148,7 @@ class CompileCache:
         from triton._C.libtriton import get_cache_invalidating_env_vars
 
         facts = {name: value for name, value in asdict(self._gpu).items() if name not in ("rates", "sources")}
+        # The user may replace these compilers, and the environment has only their paths.
         tools = [_identity(os.environ.get(name)) for name in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")]
         versions = (torch.__version__, torch.version.git_version, triton.__version__, _identity(triton.__file__))
         # The default of this setting for Intel GPUs depends on the working directory, so leave it out of the key.
@@ -223,6 +225,7 @@ class TritonCompiler:
         # Do not touch the user's caches.
         os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
+        # It would interpret kernels, and compile none.
         os.environ.pop("TRITON_INTERPRET", None)
         for name in ("_set_triton_ptxas_path", LIBDEVICE_PATH.of(compile_tasks)):
             if name is not None:
@@ -254,7 +257,9 @@ class TritonCompiler:
 
         devices: Any = device_interface
         heuristics: Any = triton_heuristics
+        # Compiling enters the device of the kernel, which is not there.
         devices.DeviceGuard = _no_guard
+        # A launcher in C++ would load the kernel onto a GPU; Triton's is replaced below.
         heuristics.StaticTritonCompileResult.can_statically_launch = staticmethod(lambda *_args: None)
         heuristics.TritonCompileResult.make_launcher = lambda result: self._launcher_of(result)
         heuristics.CachingAutotuner._precompile_config = self._precompiling(heuristics)
@@ -348,6 +353,7 @@ def configuration_of(config: Any) -> str:
 
 def _reason(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # The last line has the error, those before it the kernel or a stack of compiler passes.
     return f"{type(error).__name__}: {lines[-1] if lines else ''}"[:500]
 
 
@@ -404,6 +410,7 @@ class Metal:
                 for variable, name, source in sources_of(wrapper):
                     key = self._cache.key(name, source)
                     outcome = None
+                    # One that waits already was not there a moment ago.
                     if key not in found:
                         outcome = self._cache.get(key)
                     if outcome is None:
@@ -503,6 +510,7 @@ class Metal:
 def _merged(jobs: Iterable[CompileJob]) -> list[CompileJob]:
     merged: dict[str, CompileJob] = {}
     for job in jobs:
+        # Graph parts that were generated on different cores may call the same kernel.
         merged.setdefault(job.key, CompileJob(job.key, job.name, job.source)).users.extend(job.users)
     return list(merged.values())
 

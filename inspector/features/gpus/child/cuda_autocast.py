@@ -122,6 +122,7 @@ def _kernels() -> Any:
     of_cpu = {name.removeprefix("aten::") for name in registered(_KEY)}
     known = rules()
     for name in sorted(names):
+        # Without a rule of CUDA's, autocast leaves the op alone there, though the CPU's list may cast it.
         rule = known.get(name, "kept")
         if rule in ("lower", "single") and name in of_cpu:
             continue  # both lists cast it alike
@@ -165,9 +166,11 @@ class _Kernel:
         if not torch.is_autocast_enabled(CUDA):
             if self._before is not None:
                 return self._before.call_boxed(keys, *args, **kwargs)
+            # Past autocast alone, as the op would run without it.
             return self._op.redispatch(keys & self._after, *args, **kwargs)
         if self._cast is None:  # the ops that it consists of are cast
             return self._op.redispatch(keys & self._after, *args, **kwargs)
+        # Casting and the op itself must not come back here.
         with torch._C._ExcludeDispatchKeyGuard(self._key):
             args, kwargs = self._cast(args, kwargs)
             return self._op_there(*args, **kwargs)

@@ -33,6 +33,7 @@ def hooks(gpu: TargetGpu | None, world: int | None, *, is_program: bool) -> Iter
     if world is not None:
         count = min(RANKS_PER_NODE, world)
     answers = facts(gpu or gpu_named(UNNAMED_GPU), count, is_present=is_program)
+    # The answers first, which `absent_gpu` needs as it is installed.
     for hook in (answers, absent_gpu(is_named=gpu is not None), questions, traced_as_there):
         yield hook if gpu is not None else where_absent(hook)
     if gpu is not None:

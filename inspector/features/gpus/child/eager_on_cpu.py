@@ -303,6 +303,7 @@ class Pretence:
             tensor.get_device: 0,
             tensor.device.__get__: the_gpu(),
         }
+        # What the model itself compiles would be compiled under these modes, which Dynamo guards on.
         eagerly = torch.compiler.set_stance("force_eager")
         with self._reading(answers), as_the_target(), eagerly, self._stand_ins.active():
             yield

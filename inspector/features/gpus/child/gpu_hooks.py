@@ -62,6 +62,7 @@ def default_stream() -> int:
     page.write(code)
     _pages.append(page)
     address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    # Writable first and executable then: many systems allow no page that is both.
     if ctypes.CDLL(None).mprotect(ctypes.c_void_p(address), ctypes.c_size_t(mmap.PAGESIZE), _READ | _EXECUTE):
         msg = "the system does not allow a process to add machine code"
         raise NoMachineCodeError(msg)
@@ -73,6 +74,7 @@ HOOKS = ("ATen/detail/AcceleratorHooksInterface.h", "ATen/detail/CUDAHooksInterf
 GUARD = ("c10/core/impl/DeviceGuardImplInterface.h",)
 """Header of `c10::impl::DeviceGuardImplInterface`, which torch's C++ code asks about devices and streams."""
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+# Functions that only a build for ROCm has: counted, they would move all that follow.
 _ONLY_ROCM = re.compile(r"^#ifdef USE_ROCM\b.*?^#endif", re.DOTALL | re.MULTILINE)
 _VIRTUAL = re.compile(r"\bvirtual\s[^({;]*?(~|\b)(\w+)\s*\(")
 
@@ -89,6 +91,7 @@ def slots_of(include: Path, headers: tuple[str, ...]) -> list[str]:
         text = _ONLY_ROCM.sub("", _COMMENT.sub(" ", (include / header).read_text(encoding="utf-8")))
         for tilde, name in _VIRTUAL.findall(text):
             function = tilde or name
+            # An override in the derived class keeps the place of the base's function.
             if function not in slots:
                 slots += [function] * (2 if tilde else 1)
     return slots
@@ -331,6 +334,7 @@ class Hooks:
         import torch
 
         answers = self._of_device()
+        # With a real GPU, torch's own guard and hooks work, and only what depends on the capability is answered.
         if torch.cuda.device_count():
             stack.enter_context(native.answering(answers))
             return

@@ -108,6 +108,7 @@ def meshes_of_gpus() -> Iterator[None]:
         yield
         return
     stand_in = getattr(sys.modules.get(_STANDS_FOR), "FakeScriptObject", None)
+    # Nothing lists meshes; each is a Python object, and so the collector knows it.
     there = gc.get_objects()
     meshes = [each for each in there if type(each) is kind and getattr(each, _DEVICE, "") == "cpu"]
     copies = [
@@ -186,6 +187,7 @@ class _Inputs:
         tensors = [
             each for each in inputs if isinstance(each, torch.Tensor) and not (is_dtensor(each) or _is_awaited(each))
         ]
+        # Inputs that share no storage need no base, and keep their symbolic sizes.
         self._uses = Counter(map(_storage, tensors))
         self._bases: dict[Any, Any] = {}
 
@@ -249,6 +251,7 @@ def _as_input(fake: Any, original: Any) -> Any:
         fake = torch.nn.Parameter(fake, requires_grad=original.requires_grad)
     elif original.requires_grad:
         fake.requires_grad_()
+        # A view of it, so that it is no leaf either: AOTAutograd treats the two differently.
         if not original.is_leaf:
             fake = fake.view_as(fake)
     for name in _MARKS:
@@ -288,10 +291,12 @@ def _move_module(module: Any) -> None:
     import torch
 
     tensors = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
+    # One for each tensor, so that tied weights stay tied in the moved module.
     fakes = {id(tensor): _fake_like(tensor, tensor) for tensor in (*module.parameters(), *module.buffers())}
     for name, tensor in tensors:
         setattr(module, name, fakes[id(tensor)])
     for name, child in list(module.named_children()):
+        # The memo puts the fakes in the places of all tensors, and copies only what is around them.
         setattr(module, name, copy.deepcopy(child, dict(fakes)))
     for each in module.modules():
         if isinstance(each, torch.fx.GraphModule):

@@ -73,6 +73,7 @@ def _order(capability: tuple[int, int]) -> list[int]:
     import torch
 
     order = list(torch._C._get_sdp_priority_order())
+    # A program may have set an order itself, which then holds.
     if order[: len(_ORDER)] == _ORDER and capability[0] in (9, 10) and not _deprioritized():
         return [CUDNN, FLASH, EFFICIENT, MATH]
     return order
@@ -302,6 +303,7 @@ def _kernel(op: Any, key: Any, kernel: Any) -> Iterator[None]:
     """Register a Python kernel for `op` during the block; afterwards, restore torch's own if there was one."""
     before = op.py_kernels.get(key)
     op.py_kernels[key] = kernel
+    # Torch keeps the kernel that it chose for each key.
     op._dispatch_cache.clear()
     try:
         yield

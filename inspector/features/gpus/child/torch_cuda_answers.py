@@ -82,6 +82,7 @@ class DeviceQuestions:
 
 def _position(code: CodeType, at: int) -> tuple[int | None, ...] | None:
     """Return the lines (first, last) and columns (first, last) of the instruction at an offset (Python 3.11)."""
+    # One entry for each code unit of two bytes.
     return next((each for index, each in enumerate(code.co_positions()) if index == at // 2), None)
 
 
@@ -122,6 +123,7 @@ def facts(gpu: TargetGpu, count: int = 1, *, is_present: bool = False) -> Hook:
             def install(cuda: ModuleType) -> None:
                 with recorder.watching("calls of torch.cuda"):
                     facts = DeviceAnswers.current = DeviceAnswers(gpu, DeviceQuestions.of(recorder), count)
+                    # A real GPU answers for itself.
                     facts.as_target = facts.is_present = is_present and not cuda.device_count()
                     for name in facts.answers:
                         facts.originals[name] = patches.enter_context(_recoded(getattr(cuda, name)))
@@ -174,6 +176,7 @@ class DeviceAnswers:
 
     def answer(self, name: str, args: Any, kwargs: Any) -> Any:
         """Answer one call as the target or as torch does."""
+        # `answer`, `answered` and the recoded function lie between.
         frame = sys._getframe(3)
         if name == "current_device":
             self.answers[name] = self.index

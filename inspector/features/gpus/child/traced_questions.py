@@ -150,6 +150,7 @@ def _into_graph(original: Callable[..., Any], queries: DeviceQuestions) -> Calla
         value = original(self)
         if is_gpu(value):
             return on_cpu(value)
+        # `_made` sets the index of a device that came from outside; a literal "cpu" has none.
         if not isinstance(value, str) and is_cpu(value) and value.index is not None:
             return type(value)(CPU)
         if self.source is None and is_cpu(value):
@@ -177,6 +178,7 @@ def _tracing(frame: Any) -> Any:
 def _into_bytecode(original: Callable[..., Any]) -> Callable[..., Any]:
     def call(self: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
         device = _device(value)
+        # With a source, the bytecode reads the device from where the program has it.
         if is_gpu(device) and value.source is None:
             value = _constant(on_cpu(device))
         return original(self, value, *args, **kwargs)
@@ -250,6 +252,7 @@ def stays_on_cpu(node: Any) -> bool:
     Such a node is created without a device or with a literal "cpu", or is computed only from such nodes.
     """
     seen: dict[Any, bool] = {}
+    # A stack, not recursion: a graph may be thousands of nodes deep.
     waiting = [node]
     while waiting:
         current = waiting[-1]

@@ -36,6 +36,7 @@ def interpreter(recorder: Recorder, when: When) -> Iterator[None]:
         def install_dynamo(support: ModuleType) -> None:
             with recorder.watching("whether Dynamo takes Triton kernels"):
                 # Dynamo calls this for each kernel (_dynamo/variables/builder.py), from 2.15 on with `include_cpu`.
+                # The package is enough here: the interpreter needs no driver.
                 package = support.has_triton_package
                 takes_kernels: Any = functools.cache(lambda **_: package())
                 # What imported the original earlier still asks that one, which caches its answer, too.
@@ -85,6 +86,7 @@ def _untuned(original: Callable[..., Any]) -> Callable[..., Any]:
         config = self.configs[0]
         named = {**dict(zip(self.arg_names, args, strict=False)), **kwargs, **config.all_kwargs()}
         if config.pre_hook is not None:
+            # As Triton does before it launches a configuration, e.g. to set a buffer to zero.
             config.pre_hook(named)
         return self.fn.run(*args, **kwargs, **config.all_kwargs())
 

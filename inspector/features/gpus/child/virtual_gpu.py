@@ -99,6 +99,7 @@ def _selecting(original: Callable[..., Any], capability: tuple[int, int]) -> Cal
         backends = _backends()
         if _by_cudnn(input, weight, capability, kwargs):
             return backends.Cudnn
+        # Any but cuDNN: `_determining` asks for nothing else.
         return backends.Overrideable
 
     return select
@@ -379,7 +380,9 @@ class VirtualGpu:
             yield
 
     def _install(self, patches: ExitStack) -> None:
+        # First: without its guard, anything that autograd asks about the device would abort the process.
         patches.enter_context(self._hooks.presented())
+        # Outside of the answers, so that what was cached from them is gone once they are.
         patches.enter_context(_forgetting())
         for owner, name, value in self._answers():
             with self._recorder.watching(f"the target's answer for {getattr(owner, '__name__', owner)}.{name}"):

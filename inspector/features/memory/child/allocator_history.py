@@ -78,12 +78,14 @@ def allocator_peak(trace: Sequence[Mapping[str, Any]]) -> AllocatorPeak | None:
         now += _change(entry)
         if now > most:
             most, until = now, index + 1
+    # A second pass, so that only the allocations up to the peak are kept, and not a copy at each new one.
     alive: dict[int, Allocation] = {}
     released = 0
     for entry in trace[:until]:
         if entry["action"] == "alloc":
             frames = tuple((each["filename"], each["line"], each["name"]) for each in entry.get("frames", ()))
             alive[entry["addr"]] = Allocation(_counted(entry["size"]), frames)
+        # An address that is not alive was allocated before the recording began.
         elif entry["action"] == "free_requested" and alive.pop(entry["addr"], None) is None:
             released += _counted(entry["size"])
     return AllocatorPeak(released, tuple(alive.values()))
@@ -161,6 +163,7 @@ class AllocatorHistory:
         known: dict[tuple[Any, ...], list[TrackedStorage]] = {}
         for each in ledger.changes:
             stored, size = each.stored, _counted(each.bytes)
+            # By buffer and by line: a line of eager code has no buffer, and a buffer's line may be unknown.
             for key in ((stored.name, size), (*stored.origin[:2], size)):
                 known.setdefault(key, []).append(stored)
         found = dict(before)

@@ -55,12 +55,14 @@ def holders_of(storages: set[int], namespaces: Mapping[str, Mapping[str, Any]]) 
         if not issubclass(type(value), torch.Tensor):
             continue
         holder = _holder(path)
+        # Only a leaf: reading `grad` of another tensor makes torch warn.
         for each in (value, value.grad if value.is_leaf else None):
             key = _key(each)
             if key in storages:
                 found.setdefault(key, holder if each is value else TensorHolder(f"{holder.text}.grad", "grad"))
         if value.grad_fn is not None:
             graphs.append((value, holder))
+    # After all names: what has a name of its own is better explained by it than by a graph.
     for value, holder in graphs:
         if storages <= found.keys():
             break
@@ -187,6 +189,7 @@ def _attributes(names: Mapping[str, Any]) -> Iterator[tuple[Any, _Step]]:
 
 def line_that_adds(name: str, files: set[str]) -> tuple[str, int] | None:
     """Return the only line of some files that adds something to what has a name; None: there is none, or several."""
+    # A line that adds is surer than one that replaces, which may only set a new value.
     for lines in (_adding_lines, _replacing_lines):
         found = [(file, line) for file in sorted(files) for line in lines(name, _parsed(file))]
         if found:
@@ -240,6 +243,7 @@ def namespaces_of(is_users: Callable[[str], bool]) -> dict[str, Mapping[str, Any
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and is_users(file):
             found[name] = vars(module)
+    # A program's main module may have no file, as under a debugger.
     main = sys.modules.get("__main__")
     if main is not None and "__main__" not in found:
         found["__main__"] = vars(main)
@@ -326,6 +330,7 @@ class GrowingCalls:
     def _is_time_to_look(self) -> bool:
         """Whether something has grown, after each of the first calls and then ever more rarely: a search takes time."""
         count = len(self.calls)
+        # Powers of two: 16, 32, 64 ...
         is_one = count <= _FIRST or not count & (count - 1)
         return count > 1 and is_one and self.calls[-1].bytes > self.calls[0].bytes
 

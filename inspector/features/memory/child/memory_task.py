@@ -194,10 +194,12 @@ class SizeSearch:
     def largest(self, first: int) -> int | None:
         """Return the largest size that fits; 0: none does; None: all that were tried do."""
         fits, size = 0, first
+        # Upwards from the size of the user's, which mostly fits, so that the first runs are the quickest.
         while self._fits(size):
             if size >= _MOST_SIZE:
                 return None
             if fits:
+                # At least a twentieth further, or sizes close to the limit would take many runs.
                 following = max(self._meets_limit(fits, size) + 1, size + max(size // 20, 1))
             else:
                 following = size * 2
@@ -224,6 +226,7 @@ class SizeSearch:
     def _meets_limit(self, one: int, other: int) -> int:
         """Return the last size below the limit on the line through two known sizes."""
         slope = (self._peaks[other] - self._peaks[one]) / (other - one)
+        # Memory that does not grow with the size says nothing of the limit, so the size is doubled.
         if slope <= 0:
             return other * 2
         return int(one + (self._limit - self._peaks[one]) / slope)
@@ -363,6 +366,7 @@ class _ModelMemory(_Memory):
             before = set(self._ledger.alive())
             self._take_steps(self._calls.model)
             eager = self._run_memory()
+            # What eager left must not count as alive when the compiled step begins.
             self._calls.forget()
             self._ledger.set_aside(before)
             with self._graphs.active():
@@ -375,6 +379,7 @@ class _ModelMemory(_Memory):
                 copied = copied_bytes(self._graphs.graphs, peak.part) if self._records_graphs() else None
                 kept = compiled.found.peak.bytes - peak.bytes - (copied or 0)
                 total = flops(self._graphs.graphs)
+                # Made here, while the ledger still has the changes of the compiled step.
                 trials = OptionTrials(self._calls, self._compiled, peak, total, kept=kept, copied=copied)
                 growth = self._growth(model) if self._request.calls else None
             found = replace(with_eager(compiled, eager), held=self._kept(self._calls.tracked))
@@ -387,6 +392,7 @@ class _ModelMemory(_Memory):
                 what = ", but with what its CUDA graphs copy" if self._records_graphs() else ": modes time choices"
                 why = f"computed without --mode {self._options.mode}{what}"
                 found = replace(found, problems=(*found.problems, why))
+            # Last, as it resets Dynamo and compiles once more, with kernels.
             if self._options.build:
                 found = self._measured(found)
             if rank.problems:
@@ -497,6 +503,7 @@ class _ModelMemory(_Memory):
         import torch
 
         self._calls.forget()
+        # The graphs that were compiled so far have no kernels.
         torch._dynamo.reset()
         eager = self._peak_measured(self._calls.model, found.device)
         is_recorded = self._records_graphs()  # then nothing is kept before a step, and one workspace is while it runs
@@ -553,6 +560,7 @@ class _ModelMemory(_Memory):
             recorded = history.recorded()
 
         def run() -> None:
+            # What the measured step allocates is counted by the allocator; here only its end is noted.
             with self._ledger.closed():
                 self._calls.step(model)
 
@@ -655,6 +663,7 @@ class _ProgramMemory(_Memory):
 
     def _look_for_holders(self) -> None:
         gc.collect()
+        # The rarest first: a step of an optimizer has several backwards, and a backward several graphs.
         self._held = next((each.held() for each in self._growths.values() if len(each.calls) > 1), ())
 
     def _growth(self) -> tuple[CallGrowth, ...]:

@@ -176,6 +176,7 @@ class ModelCalls:
         call = self._fake.arguments(self.way.make())
         for each in plain_tensors(tensors(call)):
             stored = self.ledger.of(each)
+            # A file may pass a parameter or a part of one as an input.
             if stored is None or "parameter" not in stored.kinds:
                 self.ledger.add(each, self.tracked.lines.here(None), "input", "input")
         if self.has_static_inputs:
@@ -201,6 +202,7 @@ class ModelCalls:
 
         self.forget()
         seed()
+        # The inputs with one seed, the step with another, so that only the step's own draws differ.
         call = self.call()
         seed(number)
         with self.without_optimizer():
@@ -235,6 +237,7 @@ class ModelCalls:
         inputs = tensors(call)
         for each in (*self.parameters(), *inputs):
             if each.is_leaf and each.requires_grad:
+                # As a training loop does; a gradient that is there would be added to, and takes no new memory.
                 each.grad = None
         self.tracked.lines.forget_nodes()
         with self.tracked.within("forward"):
@@ -247,6 +250,7 @@ class ModelCalls:
             if not trains:
                 return
             loss = self._loss_of(outputs, call)
+        # A training loop that keeps only the loss frees them before the backward; so does this one.
         del outputs
         loss.backward()
         del loss
@@ -272,6 +276,7 @@ class ModelCalls:
         if not leaves:
             what = "--train: no output of the model requires a gradient"
             raise TargetError(what, "drop --train, or unfreeze a parameter")
+        # As models of transformers return it if they get labels.
         if isinstance(outputs, dict):
             own = outputs.get("loss")
         else:
@@ -405,5 +410,6 @@ def _pool_bytes(index: int) -> int:
     import torch
 
     segments: list[dict[str, Any]] = torch.cuda.memory_snapshot()
+    # (0, 0) is the pool that is no CUDA graph's.
     pools = [each for each in segments if tuple(each.get("segment_pool_id", (0, 0))) != (0, 0)]
     return sum(int(each["total_size"]) for each in pools if each.get("device", index) == index)

@@ -92,6 +92,7 @@ class PlannedGraph:
         code, _ = graph.codegen()
         text = code.value if hasattr(code, "value") else str(code)
         self._facts = dict(facts_of(graph))
+        # A copy, since Inductor goes on to change and to drop its graph.
         self._module = torch.fx.GraphModule(graph.module, _copied(graph.module.graph))
         self._interpreter = torch.fx.Interpreter(self._module)
         self._inputs = [each.name for each in self._module.graph.nodes if each.op == "placeholder"]
@@ -142,6 +143,7 @@ class PlannedGraph:
             if self._is_copied(place) and _is_tensor(value) and not (isinstance(stored, TrackedStorage) and stored.name)
         }
         self.copied_bytes = self.kept_copies = sum(copies.values())
+        # A backward runs inside of a call of autograd that hooks may not see, so the graph says so itself.
         self._ledger.part, before = "backward" if self.is_backward else self._ledger.part, self._ledger.part
         with self._ledger.closed(), torch.no_grad():
             results = self._called(arguments)
@@ -155,6 +157,7 @@ class PlannedGraph:
         except PlanError as error:
             self.problem = str(error)
             outcome = None
+        # A plan that returns another number of results was read wrongly, and claims nothing.
         if outcome is None or len(outcome.results) != len(results):
             self._without_plan(results, ended)
         else:
@@ -232,6 +235,8 @@ class PlannedGraph:
             key = value.untyped_storage()._cdata
             is_foreign = self._ledger.of(value) is not None or taken.get(key, buffer) is not buffer
             is_own = buffer is not None and buffer.argument is None
+            # An interpreter returns views where the wrapper has buffers: `clone` makes the memory that the wrapper
+            # would.
             if is_own and is_foreign and buffer not in first:
                 with self._ledger.closed():  # its memory is the buffer's, which is counted
                     value = value.clone()
@@ -448,6 +453,7 @@ def _origin(buffer: Any) -> tuple[CodeOrigin, str]:
     if node is not None:
         nodes = [node]
     else:
+        # From the last node: of a fused buffer, that is the one whose result it holds.
         nodes = sorted(getattr(buffer, "origins", ()), reverse=True)
     for each in nodes:
         file, line, function = place_of(each)

@@ -44,6 +44,7 @@ def _reason(node: Any, cost: float | None) -> str:
 
     if cost is None:
         return "it depends on random numbers, which would be others"
+    # In the order of torch's rules, of which the first that applies decides.
     operators = partitioners.get_default_op_list()
     if operators.is_compute_intensive(node):
         return "the partitioner computes no matrix product, convolution or attention again"
@@ -116,6 +117,7 @@ class CountedProducts:
                 result = func(*args, **(kwargs or {}))
                 packet = getattr(func, "overloadpacket", None)
                 if packet in flop_registry:
+                    # Without `torch.`.
                     dtype = next(str(each.dtype) for each in args if isinstance(each, torch.Tensor))[6:]
                     library = "convolution" if "convolution" in str(packet) else "matmul"
                     if dtype == "float32" and library in allowed:

@@ -291,6 +291,7 @@ class Ledger:
                 if now > most:
                     most, until = now, index + 1
         alive = {stored: size for stored, size in self._base.items() if device in (None, stored.device)}
+        # Again from the start: to keep what is alive at each new maximum would copy it each time.
         for each in self.changes[:until]:
             if device in (None, each.stored.device):
                 alive[each.stored] = alive.get(each.stored, 0) + each.bytes
@@ -374,6 +375,7 @@ def alive_of(alive: Mapping[TrackedStorage, int]) -> tuple[AliveMemory, ...]:
     grouped: dict[tuple[str, str | None, int | str | None], list[tuple[TrackedStorage, int]]] = {}
     for stored, size in alive.items():
         file, line, function = stored.origin
+        # Without a line, what torch.distributed makes is told apart by its function.
         grouped.setdefault((stored.kind, file, function if file is None else line), []).append((stored, size))
     found = [_group(kind, some) for (kind, _, _), some in grouped.items()]
     return tuple(sorted(found, key=lambda each: (-each.bytes, each.kind, each.file or "", each.line or 0)))

@@ -63,6 +63,7 @@ class OperatorLines:
         origin, in_engine = self._on_stack(frame, inside_engine=node is not None)
         if node is None or not in_engine:
             if self._torch.is_grad_enabled() and origin is not NOWHERE:
+                # The first operator after a node is the one that made it; later ones have newer nodes.
                 self._of_nodes.setdefault(self._torch.autograd._get_sequence_nr() - 1, origin)
             return origin
         return self._of_nodes.get(node._sequence_nr(), NOWHERE)
@@ -167,6 +168,7 @@ class Tracked:
 
         def leave(_module: Any, _inputs: Any, outputs: Any) -> None:
             since = began.pop()
+            # Of the outermost module only: what it returns leads to all that those inside have saved.
             if not began:
                 mark_saved(self.ledger, outputs, since)
 
@@ -179,6 +181,7 @@ class Tracked:
 
     def _in_backward(self, original: Any) -> Any:
         def run(outputs: Any, *args: Any, **kwargs: Any) -> Any:
+            # Dynamo, and AOTAutograd's tracing, call the engine on fake tensors.
             if _is_compiling():
                 return original(outputs, *args, **kwargs)
             self.backwards += 1
@@ -282,6 +285,7 @@ def _mode(tracked: Tracked) -> Any:
             return True
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            # Operators of a compilation work on fake tensors, and those of a planned graph are counted by its plan.
             if ledger.is_closed or _is_compiling():
                 return func(*args, **(kwargs or {}))
             if func.namespace == "profiler":  # marks, which make no tensor: nobody waits for one at a peak
@@ -295,6 +299,7 @@ def _mode(tracked: Tracked) -> Any:
                 origin = lines.in_distributed(frame)
             _note_arguments(ledger, given, origin, is_fresh=func is torch.ops.aten.lift_fresh.default)
             name = str(func)
+            # Before and after: an operator that runs others, such as a backward, leaves their line behind.
             ledger.at = origin.text or origin.function or name
             result = func(*args, **(kwargs or {}))
             ledger.at = origin.text or origin.function or name
@@ -396,6 +401,7 @@ def saved_by(node: Any) -> Iterator[Any]:
     """Yield the tensors that one node saves."""
     import torch
 
+    # Torch gives a node one attribute for each tensor that it saves (`_raw_saved_self` and so on).
     for name in dir(node):
         if not name.startswith("_raw_saved_"):
             continue

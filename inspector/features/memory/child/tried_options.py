@@ -207,6 +207,7 @@ class OptionTrials:
         import torch
 
         self._calls.forget()
+        # A graph that is there already would not be compiled under the change.
         torch._dynamo.reset()
         ledger = self._calls.ledger
         before = set(ledger.alive())
@@ -259,6 +260,7 @@ class OptionTrials:
 
         None: not known, as the model computes with random numbers, which compiled code draws in another way.
         """
+        # Two steps with other random numbers: if they differ, so will compiled code, which draws its own.
         eager, other = (self._calls.results(self._calls.model, number) for number in (0, 1))
         if not eager.equals(other):
             return None
@@ -286,6 +288,7 @@ class OptionTrials:
             )
         if trains:
             yield from self._checkpoints()
+            # From the most memory to the least, which costs the most to compute again.
             for budget in _BUDGETS:
                 setting = f"torch._functorch.config.activation_memory_budget = {budget}"
                 patch = functools.partial(of_autograd.patch, activation_memory_budget=budget)
@@ -425,6 +428,7 @@ class OptionTrials:
             except RuntimeError:  # autograd needs what was overwritten, or a view is written to
                 return False
 
+        # All together first, which is one step in place of one for each.
         if works(units):
             return units
         accepted: list[_InPlace] = []
@@ -635,6 +639,7 @@ def _groups(model: Any) -> Iterator[tuple[str, list[Any]]]:
             for child in each.children():
                 by_class.setdefault(type(child), []).append(child)
             for some in by_class.values():
+                # A module without modules inside, such as a Linear, saves too little to be worth it.
                 if len(some) > 1 and any(True for _ in some[0].children()):
                     yield f"{root}.{path}" if path else root, some
 
@@ -680,6 +685,7 @@ def _checkpointed(modules: list[Any]) -> Iterator[None]:
 
     with ExitStack() as stack:
         for each in modules:
+            # On the object, whose class may serve modules that are not to be checkpointed.
             each.forward = functools.partial(checkpoint, each.forward, use_reentrant=False)
             stack.callback(each.__dict__.pop, "forward", None)
         yield

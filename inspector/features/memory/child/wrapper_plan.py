@@ -172,6 +172,7 @@ class _Run:
         if held_by is not None:
             self._drop(*held_by)
         result = self._body(self._functions[name].body, names)
+        # Held first, so that dropping the names frees only what is not returned.
         kept = list(result or ())
         for each in kept:
             self._hold(each)
@@ -200,6 +201,7 @@ class _Run:
         match statement:
             case ast.Assign(targets=[target], value=value):
                 self._assign(target, value, names)
+                # Inductor writes `buf2 = buf0; del buf0  # reuse` on one line.
                 if isinstance(following, ast.Delete) and following.lineno == statement.lineno:
                     self._used_again(target, names)
             case ast.Delete(targets=targets):
@@ -251,6 +253,7 @@ class _Run:
         if not isinstance(value, ast.Call):
             return
         name = ast.unparse(value.func)
+        # `args.clear()` drops the list's references; the names that it was unpacked to stay.
         if name.endswith(".clear") and isinstance(value.func, ast.Attribute):
             owner = value.func.value
             if isinstance(owner, ast.Name) and isinstance(names.get(owner.id), list):
@@ -292,6 +295,8 @@ class _Run:
         if last.startswith(_ALLOCATES):
             return self._allocated(value, names, target)
         if last in _VIEWS:
+            # `reinterpret_tensor(buf0, ...)`, but `buf0.as_strided(...)`: the memory is the first argument, or the
+            # object.
             if value.args and not name.endswith(".as_strided"):
                 of = value.args[0]
             else:
@@ -301,6 +306,7 @@ class _Run:
             else:
                 owner = of
             return self._value(owner, names)
+        # With graph partitions, `call` runs its parts as `self.partitions[0](args)`.
         if isinstance(value.func, ast.Subscript) and ast.unparse(value.func.value) == "self.partitions":
             return self._part_called(f"partition_{ast.unparse(value.func.slice)}", value.args[0], names)
         if last in self._functions and len(value.args) == 1:
@@ -358,6 +364,7 @@ class _Run:
         if not used <= {*known, "min", "max"} or not _is_arithmetic(value):
             return _OPAQUE
         code = compile(ast.Expression(value), "<size>", "eval")
+        # Only arithmetic on integers is left, see `_is_arithmetic`, and no builtins but two.
         found = eval(code, {"__builtins__": {}, "min": min, "max": max, **known})
         if isinstance(found, int | float):
             return int(found)
@@ -365,6 +372,7 @@ class _Run:
 
     def _set(self, names: dict[str, Any], name: str, value: Any) -> None:
         self._hold(value)
+        # After holding the new value, which may be the old one.
         if name in names:
             self._drop(names, name)
         names[name] = value
