@@ -73,9 +73,12 @@ class CalledCollectives:
             calls = _Calls(recorder)
 
             def begin() -> None:
+                # Once: a program makes many groups.
                 self._begin = lambda: None
                 mode = _dispatch_mode(calls)
                 calls.mode = mode
+                # Entered by hand, because it stays for the rest of the program, and no block of this code lasts that
+                # long.
                 mode.__enter__()
                 patches.callback(_leave, mode)
                 _wait_without_timeout(patches)
@@ -111,6 +114,8 @@ def _follow_graphs(module: ModuleType, calls: "_Calls", patches: ExitStack) -> N
     original = kind.call_user_compiler
 
     def call(self: Any, gm: Any, example_inputs: Any) -> Any:
+        # Dynamo asks for a compiled graph here, whatever the backend; called in place of it, the wrapper notes each
+        # run.
         compiled = original(self, gm, example_inputs)
         if calls.has_groups:
             return calls.wrap(compiled, compile_context())
@@ -161,6 +166,7 @@ def _look_into_operators(module: Any, calls: "_Calls", patches: ExitStack) -> No
 
     def register(operator: Any, device_types: Any, fn: Callable[..., Any] | None = None) -> Any:
         def inner(kernel: Callable[..., Any]) -> Any:
+            # The program goes on with its own function, so a direct call of it is one of plain code.
             original(operator, device_types)(calls.watched_operator(kernel))
             return kernel
 
@@ -176,6 +182,7 @@ class _Calls:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        # Torch's folder is not known before the program imports it, and asking for it here would import it.
         if "torch" in sys.modules:
             self._torch_folder = folder_of_torch()
         else:
@@ -221,8 +228,10 @@ class _Calls:
 
         @wraps(kernel)
         def run(*args: Any, **kwargs: Any) -> Any:
+            # No group yet, or a mode is on: then this one sees the operator's ops already, and would see them twice.
             if self.mode is None or modes._get_current_dispatch_mode() is not None:
                 return kernel(*args, **kwargs)
+            # What the operator does is its own, even inside a graph: the graph's record holds the operator only.
             inside, self._inside = self._inside, 0
             self._operators += 1
             try:
@@ -252,6 +261,7 @@ class _Calls:
         number = -1
         if node is not None:
             number = node._sequence_nr()
+        # From the newest on: a graph that runs again has nodes of higher numbers.
         for first, last, at, run in reversed(self._runs):
             if first <= number < last:
                 if run not in self._reported:
@@ -262,6 +272,7 @@ class _Calls:
 
     def _add(self, record: Any, at: dict[str, Any] | None = None) -> None:
         if self._left <= 0:
+            # Said once: a program that never stops would fill the report.
             if self._left == 0:
                 self._recorder.add(CollectivesCut(_MOST), {})
             self._left = -1
@@ -275,6 +286,7 @@ class _Calls:
         is_of_engine = False
         while frame is not None:
             file = frame.f_code.co_filename
+            # Torch's frames stay only where they tell whose collective it is, such as FSDP's.
             if file.startswith(self._torch_folder):
                 part = file[len(self._torch_folder) :]
                 found = next((kind for folder, kind in _ORIGINS.items() if part.startswith(folder)), None)
@@ -365,6 +377,7 @@ def _group_of(func: Any, args: Any, kwargs: Any) -> tuple[str, int]:
 
     c10d: Any = distributed_c10d
     values = [*args, *kwargs.values()]
+    # Functional collectives name their group, and those of c10d hold it.
     for declared, value in zip(func._schema.arguments, values, strict=False):
         if declared.name == "group_name":
             return str(value), int(c10d._resolve_process_group(value).size())
@@ -454,6 +467,7 @@ def _with_result(result: Any) -> Any:
     from torch._C import _distributed_c10d
 
     bindings: Any = _distributed_c10d
+    # Only these ops return their tensors with a Work; others have no future to fill.
     if not (isinstance(result, tuple | list) and len(result) == 2 and isinstance(result[1], torch.ScriptObject)):
         return result
     tensors = [each for each in torch.utils._pytree.tree_leaves(result[0]) if isinstance(each, torch.Tensor)]

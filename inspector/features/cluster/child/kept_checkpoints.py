@@ -35,9 +35,11 @@ def kept_checkpoints(recorder: Recorder, when: When) -> Iterator[None]:
         patches.callback(kept.remove)
 
         def install(torch: Any) -> None:
+            # Both modules hold the functions, and programs and torch itself take them from either.
             for module in (torch, torch.serialization):
                 patches.enter_context(patched(module, "save", kept.saving(module.save)))
                 patches.enter_context(patched(module, "load", kept.loading(module.load)))
+            # A program often writes a file beside the old one, and moves it over that once it is complete.
             for name in ("rename", "replace"):
                 patches.enter_context(patched(os, name, kept.moving(getattr(os, name))))
 
@@ -71,6 +73,7 @@ class _Kept:
 
         @wraps(original)
         def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
+            # A file object is open already, and its owner decides where it writes.
             if not isinstance(f, str | os.PathLike):
                 return original(obj, f, *args, **kwargs)
             self._tell(
@@ -117,6 +120,7 @@ class _Kept:
             self._tell(what if name == "load" else f"{what}, and lists none of its collectives")
             if name != "async_save":
                 return None
+            # The program waits for a future, and there is nothing to wait for.
             done: Future[None] = Future()
             done.set_result(None)
             return done
@@ -126,6 +130,7 @@ class _Kept:
     def _file(self, path: Any) -> str:
         if not self._folder:
             self._folder = tempfile.mkdtemp(prefix="ctrace-saved-")
+        # Numbers as names: two paths of the program may end in the same name.
         return self._files.setdefault(_name(path), str(Path(self._folder) / str(len(self._files))))
 
     def _tell(self, what: str) -> None:

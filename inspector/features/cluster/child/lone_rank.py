@@ -126,6 +126,7 @@ class GpuMeshes:
             import torch
 
             is_traced = torch.compiler.is_compiling() or torch._guards.TracingContext.try_get() is not None
+            # Once, as in a program with peers; in a trace, the collective would become a part of the graph.
             if not self._is_shared and not is_traced:
                 self._is_shared = True
                 with torch.no_grad():
@@ -174,6 +175,7 @@ def _refuse_none(module: Any, recorder: Recorder) -> None:
 
 
 def _same_names(module: ModuleType, c10d: ModuleType, patches: ExitStack) -> None:
+    # A name that was taken before still stands for torch's own function, which would wait for peers.
     for name in (*_RECEIVED, *_STORES, "monitored_barrier", "init_process_group"):
         if hasattr(module, name) and hasattr(c10d, name) and getattr(module, name) is not getattr(c10d, name):
             patches.enter_context(patched(module, name, getattr(c10d, name)))
@@ -194,6 +196,7 @@ def _without_device(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(original)
     def init(*args: Any, device_id: Any = None, **kwargs: Any) -> Any:
+        # Without a GPU, torch refuses to bind a group to one.
         if torch.cuda.is_available():
             kwargs["device_id"] = device_id
         return original(*args, **kwargs)
@@ -238,8 +241,10 @@ class _Peers:
         def made(group_size: int, group_rank: int, ranks: list[int], backend: Any, *args: Any, **kwargs: Any) -> Any:
             import torch.testing._internal.distributed.fake_pg  # noqa: F401 - it registers the backend
 
+            # No ranks means all of them: only the default group tells the size of the job.
             if not ranks:
                 self._check(group_size, group_rank)
+            # Options and devices are those of the real backend, which the fake one does not take.
             kwargs = {**kwargs, "backend_options": None, "device_id": None}
             group, store = original(group_size, group_rank, ranks, c10d.Backend(c10d.Backend.FAKE), *args[:2], **kwargs)
             if group is not c10d.GroupMember.NON_GROUP_MEMBER and store is not None:
@@ -270,8 +275,10 @@ class _Peers:
 
         def received(*args: Any, **kwargs: Any) -> Any:
             source = kwargs.get("src", args[1] if name == "broadcast_object_list" and len(args) > 1 else 0)
+            # Its own objects are there already: it only sends them.
             if name == "broadcast_object_list" and (source or 0) == self._rank:
                 return None
+            # Only the destination gets something from its peers.
             if name == "gather_object" and kwargs.get("dst", 0) != self._rank:
                 return None
             if args:
@@ -291,6 +298,7 @@ class _Peers:
             TargetError: the user assumes nothing.
         """
         file, line = user_frame()
+        # A stage of torch's asks here, so no line of the program could take an assumed value.
         if call == "recv_object_list" and _is_stages(sys._getframe(1)):
             what = f"{file}:{line} runs a pipeline stage that gets its shapes from another rank, and --world runs rank"
             todo = "give each stage its shapes: PipelineStage(..., input_args=..., output_args=...)"
@@ -348,6 +356,7 @@ def lone_store(peers: _Peers) -> Any:  # noqa: C901 - a class, whose methods are
             self._values: dict[str, bytes] = {}
 
         def set(self, key: str, value: Any) -> None:
+            # As torch's own stores, it keeps bytes.
             self._values[key] = value.encode() if isinstance(value, str) else bytes(value)
 
         def get(self, key: str) -> bytes:
@@ -356,6 +365,7 @@ def lone_store(peers: _Peers) -> Any:  # noqa: C901 - a class, whose methods are
             return str(peers.stop_or_fill("Store.get", f"the key {key!r} of a store")).encode()
 
         def add(self, key: str, amount: int) -> int:
+            # The new count depends on what the peers added; adding 0 only asks, as a barrier does that polls.
             if amount:
                 return int(peers.stop_or_fill("Store.add", f"the counter {key!r} of a store"))
             return int(self._values.get(key, b"0"))
@@ -364,6 +374,7 @@ def lone_store(peers: _Peers) -> Any:  # noqa: C901 - a class, whose methods are
             return str(peers.stop_or_fill("Store.compare_set", f"the key {key!r} of a store")).encode()
 
         def check(self, keys: list[str]) -> bool:
+            # No key of a peer will come, so a program that polls is told so.
             return all(key in self._values for key in keys)
 
         def wait(self, keys: list[str], *_timeout: Any) -> None:
@@ -423,6 +434,7 @@ def _recording(recorder: Recorder, original: Callable[..., Any]) -> Callable[...
 def _voting(module: Any, original: Callable[..., Any]) -> Callable[..., Any]:
     def vote(stage: Any, has_backward: bool, received_acc: Any = None) -> Any:
         product = original(stage, has_backward, received_acc)
+        # The vote of the stage before never comes, so this one's is taken alone.
         if received_acc is None and not stage.is_first:
             needs_dynamic = module.InferenceMode.needs_dynamic(stage._user_meta, has_backward)
             product.fill_(0 if needs_dynamic else 1)
@@ -436,6 +448,7 @@ def _voting(module: Any, original: Callable[..., Any]) -> Callable[..., Any]:
 def _agreeing(original: Callable[..., Any]) -> Callable[..., Any]:
     def result(stage: Any, received_result: Any = None) -> Any:
         found = original(stage, received_result)
+        # A stage of the same rank hands over a result that is known.
         is_from_peer = not stage.is_last and not stage._is_same_rank(stage.stage_index + 1)
         if is_from_peer:
             return found.copy_(stage._ctrace_vote)
@@ -528,6 +541,7 @@ class _Shards:
         original = module._chunk_with_empty
 
         def chunk(tensor: Any, num_chunks: int, dim: int) -> Any:
+            # Ranks then hold shards of other sizes, and only this division tells.
             self._uneven(tensor.size(dim), num_chunks)
             return original(tensor, num_chunks, dim)
 
@@ -570,6 +584,7 @@ def refusing_what_lacks() -> Iterator[None]:
     """
     try:
         yield
+    # It names its line already.
     except TargetError:
         raise
     except Exception as error:
@@ -586,9 +601,11 @@ def _refusal(error: Exception) -> TargetError | None:
     import torch
 
     at = f"{place[0]}:{place[1]}"
+    # What a peer would have sent is empty here, and reading it as a pickled object fails.
     if isinstance(error, _UNREADABLE) and any(_is_distributed(frame) for frame, _at in _frames(error)):
         what = f"{at} needs an object that another rank sends, and --world runs a rank without its peers"
         return TargetError(what, "leave that line out under --world")
+    # With a GPU, the error has another reason.
     if torch.cuda.is_available():
         return None
     owner = getattr(error, "obj", None)
@@ -607,6 +624,7 @@ def _is_for_gpus(error: Exception) -> bool:
     folder = folder_of_torch()
     frames = _frames(error)
     below = len(frames)
+    # Torch's frames below the last line of the user: those above it only call the program.
     while below and frames[below - 1][0].f_code.co_filename.startswith(folder):
         below -= 1
     if any(_takes_gpu(frame, folder) for frame, _at in frames[below:]):
@@ -630,6 +648,7 @@ def _takes_gpu(frame: FrameType, torch_folder: str) -> bool:
     """Whether a frame of torch belongs to its code for GPUs, or holds the GPU that the program names."""
     if frame.f_code.co_filename.removeprefix(torch_folder).startswith(_FOLDERS):
         return True
+    # A function for all devices does not say in its name that it was asked for a GPU.
     return any(_is_gpu(value) for value in frame.f_locals.values())
 
 

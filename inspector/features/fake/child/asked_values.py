@@ -62,6 +62,7 @@ class SmallAnswers:
     def next_at(self, spot: AskingPlace, call: int) -> bool | int | float | None:
         """Return the next answer at a place in a call, or the last one there; None: nothing was asked there."""
         key = _key(spot)
+        # The last call stands for all after it: a loop that the program repeats asks the same each time.
         found = self._calls[min(call, len(self._calls) - 1)].get(key, [])
         number = self._asked.get(key, 0)
         self._asked[key] = number + 1
@@ -114,6 +115,7 @@ class AskedValues:
         assumed = self.assumed(spot)
         if assumed is None:
             raise self.stop(spot, f"the value of `{spot.expression}` ({_op(func)})")
+        # An assumption is written as a number, and the program may tell True from 1.
         is_boolean = getattr(args[0], "dtype", None) is sys.modules["torch"].bool
         if is_boolean:
             return bool(assumed)
@@ -142,6 +144,7 @@ class AskedValues:
 
         An extension that the program calls asks for it; the call stops there. None: the exception has another cause.
         """
+        # Another library may wrap torch's refusal in an exception of its own.
         found = (each for each in with_causes(error) if isinstance(each, RuntimeError) and _NO_ADDRESS in str(each))
         refusal = next(found, None)
         own = [at for at in _tracebacks(refusal) if not self._is_passed(at.tb_frame.f_code.co_filename)]
@@ -168,6 +171,7 @@ class AskedValues:
         """Return what the user assumes for a place, or what a small run had there, and record it; None: neither."""
         for each in self._assumptions:
             if each.is_at(spot.file, spot.line, spot.column):
+                # The last value holds for all calls after it, so that one value is enough for a place in a loop.
                 value = each.values[min(self.call, len(each.values) - 1)]
                 self._record(spot, str(value), AssumedFrom.USER)
                 return value
@@ -197,6 +201,7 @@ class AskedValues:
     def _is_own_question(self) -> bool:
         """Whether ctrace asks, not the program."""
         frame: FrameType | None = sys._getframe(1)
+        # What lies between is torch's, and this feature's hooks: the first frame beyond them asks.
         while frame is not None and frame.f_code.co_filename.startswith((self._torch_folder, _FEATURE, "<")):
             frame = frame.f_back
         return frame is not None and frame.f_code.co_filename.startswith(OURS)
@@ -227,8 +232,10 @@ def _spot_of(code: CodeType, instruction: int, current: int) -> AskingPlace:
     line, end, column, end_column = there
     line = line or current
     text = linecache.getline(file, line)
+    # The columns of an expression over several lines do not belong to one line: all of the first is shown.
     if column is None or end_column is None or end != line:
         return AskingPlace(file, line, None if column is None else column + 1, text.strip()[:_LONGEST])
+    # Python counts columns in bytes of UTF-8.
     cut = text.encode()[column:end_column].decode(errors="replace")
     return AskingPlace(file, line, column + 1, cut[:_LONGEST])
 

@@ -79,6 +79,7 @@ class FakeModel(WholeModel):
         modules = roots(model).values()
         if self._options.layers is not None:
             self._layers_cut = cut_layers(modules, self._options.layers)
+        # Only the loaded model tells: its parameters have no values, so a call could compute none.
         if not self.is_fake and any(map(is_on_meta, modules)):
             self._begin()
         for note in notes_of(module):

@@ -84,6 +84,7 @@ class FakeCheckpoints:
 
     def _opening(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def safe_open(filename: Any, framework: str, device: Any = "cpu", **options: Any) -> Any:
+            # Only torch has tensors without values: other frameworks read theirs.
             if self._asked is None or framework not in ("pt", "torch", "pytorch"):
                 return original(filename, framework, device, **options)
             return _OpenedHeader(filename)
@@ -141,6 +142,7 @@ class _OpenedHeader:
         dtype = getattr(torch, DTYPES.get(kind, ""), None)
         if dtype is None:
             raise TargetError(f"{self._file}: {name} has dtype {kind}, which torch lacks", "leave the checkpoint out")
+        # An empty tensor on the meta device gives the contiguous strides of the size, and takes no memory.
         return storageless(size, torch.empty(size, device="meta").stride(), dtype)
 
     def get_slice(self, name: str) -> "_Slice":
@@ -199,6 +201,7 @@ def _data(file: Path) -> dict[str, Any]:
     try:
         with file.open("rb") as stream:
             length = int.from_bytes(stream.read(_LENGTH), "little")
+            # Before it reads: the length stands in a file of unknown origin, and reading takes that much memory.
             if not 0 < length <= min(_LONGEST, file.stat().st_size - _LENGTH):
                 raise _wrong(file)
             data = json.loads(stream.read(length))
@@ -244,6 +247,7 @@ def module_of(folder: Path) -> ModuleType:
     Raises:
         TargetError: the folder has no config that the installed transformers or diffusers knows.
     """
+    # A pipeline has no config of its own, and one of its parts is what can be called as a model.
     if (folder / _PIPELINE).is_file() and not (folder / _CONFIG).exists():
         parts = sorted(each.parent.name for each in folder.glob(f"*/{_CONFIG}"))
         if parts:
@@ -312,6 +316,7 @@ def _model(folder: Path, config: Mapping[str, Any]) -> Any:
         )
     try:
         known = CONFIG_MAPPING[kind].from_dict(dict(config))
+        # On the meta device, a model of any size takes no memory to make.
         with torch.device("meta"):
             return cls._from_config(known).eval()  # type: ignore[attr-defined]
     except Exception as error:  # a config may hold anything
@@ -335,6 +340,7 @@ def _of_diffusers(folder: Path, config: Mapping[str, Any], stored: Mapping[str, 
     try:
         with torch.device("meta"):
             model = cls.from_config(dict(config)).eval()  # type: ignore[attr-defined]
+        # diffusers makes a model in float32, while its stored weights tell what it runs in, unless they are mixed.
         if len(kinds) == 1:
             return model.to(getattr(torch, str(kinds.pop())))
         return model
@@ -361,9 +367,11 @@ def _inputs(model: Any) -> dict[str, Any]:
     if config.is_encoder_decoder:
         decoded["decoder_input_ids"] = torch.randint(0, text.vocab_size, (1, _DECODED))
     if name == "input_ids":
+        # More tokens than the model has positions would fail in the call.
         longest = getattr(text, "max_position_embeddings", None) or _TOKENS
         return {name: torch.randint(0, text.vocab_size, (1, min(_TOKENS, longest))), **decoded}
     if name == "pixel_values":
+        # A model of text and images holds what its images are like in the config of its image part.
         config = getattr(config, "vision_config", config)
         if isinstance(config.image_size, tuple | list):
             side = config.image_size
@@ -371,6 +379,7 @@ def _inputs(model: Any) -> dict[str, Any]:
             side = (config.image_size,) * 2
         return {name: torch.randn(1, config.num_channels, *side, dtype=model.dtype), **decoded}
     if name == "input_features" and hasattr(config, "num_mel_bins"):
+        # Whisper's second convolution halves the frames, and the positions are counted after it.
         frames = 2 * getattr(config, "max_source_positions", _TOKENS)
         return {name: torch.randn(1, config.num_mel_bins, frames, dtype=model.dtype), **decoded}
     raise TargetError(f"it is not known which {name} {type(model).__name__} takes", 'pass --input "name=float32[1,80]"')
@@ -414,6 +423,7 @@ def _stored(folder: Path, begin: str = "") -> dict[str, tuple[str, list[int]]]:
     found: dict[str, tuple[str, list[int]]] = {}
     for name in names:
         file = folder / name
+        # The names stand in a file of unknown origin, and could lead to any file of the user.
         if "\0" in name or not file.resolve().is_relative_to(folder.resolve()):
             todo = "take the index that transformers wrote; files beside it are not read"
             raise TargetError(f"{index} names {name!r:.100}, which is outside of {folder}", todo)
@@ -511,6 +521,7 @@ def _cut(module: Any, left: int) -> int:
     for child in module.children():
         is_list = isinstance(child, torch.nn.ModuleList) and len({type(each) for each in child}) == 1
         if not is_list:
+            # What is inside a list of layers is not cut again: lists there are parts of one layer.
             cut += _cut(child, left)
         elif len(child) > left:
             cut += len(child) - left

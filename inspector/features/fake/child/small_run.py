@@ -46,12 +46,14 @@ def _answers(make: Callable[[], Any], asked: AskedValues, values: KnownValues) -
     answers = SmallAnswers()
     before, values.keeps_random = values.keeps_random, True  # its weights and inputs are drawn
     try:
+        # The small run must leave the program's random numbers as they are; it runs on the CPU only.
         with _disable_current_modes(), torch.random.fork_rng(devices=()), torch.no_grad():
             torch.manual_seed(0)  # the same answers in each run, so that two reports can be compared
             model, inputs = _model_and_inputs(make())
             args, kwargs = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
             if not isinstance(args, tuple | list):
                 args = (args,)
+            # The small run answers questions of eager code, and compiling a second model would only take time.
             with torch.compiler.set_stance("force_eager"):
                 for _ in range(_CALLS):
                     answers.begin()

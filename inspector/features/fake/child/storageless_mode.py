@@ -71,6 +71,7 @@ class KnownValues:
         kind = type(tensor)
         plain = self._plain.get(kind)
         if plain is None:
+            # Most subclasses, such as Parameter, do no dispatching of their own, and can be treated as tensors.
             plain = kind.__torch_dispatch__ is self._torch._C._disabled_torch_dispatch_impl
             self._plain[kind] = plain
         return plain
@@ -91,6 +92,7 @@ class KnownValues:
         if has_no_memory(tensor):
             return
         storage = tensor.untyped_storage()
+        # Storages that are gone: their address may belong to another one by now.
         self._overwritten = {key: weak for key, weak in self._overwritten.items() if not weak.expired()}
         self._overwritten[storage._cdata] = StorageWeakRef(storage)
 
@@ -118,9 +120,11 @@ class KnownValues:
 
     def _ordinary(self, func: Any, args: Any, kwargs: dict[str, Any], *, is_unknown: bool) -> Any:
         """Carry out an op on ordinary tensors, of which one is unknown or none."""
+        # While torch compiles, these are fake tensors or constants, which torch's own modes handle.
         if not is_unknown and _is_compiling():
             return func(*args, **kwargs)
         name = func.overloadpacket.__name__
+        # A view touches no memory, so it needs no values, and its result shares the storage without memory.
         if _is_view(func):
             if name == "resize_" and is_unknown:
                 return _resized(*args)
@@ -129,6 +133,7 @@ class KnownValues:
             return self._without_values(func, args, kwargs)
         if not is_unknown or name in _INDEPENDENT:
             return self._computed(func, args, kwargs)
+        # Below this mode, so that each part comes back here and is judged on its own.
         with self.mode:
             parts = func.decompose(*args, **kwargs)
         if parts is NotImplemented:
@@ -233,6 +238,7 @@ class _Faked:
         fakes: dict[int, Any] = {}
 
         def fake(tensor: Any) -> Any:
+            # A tensor given twice must be one fake tensor: an op may compare or alias its arguments.
             if id(tensor) not in fakes:
                 made = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device)
                 fakes[id(tensor)] = made
@@ -289,6 +295,7 @@ def _numbers(symbols: Any, size: int) -> list[int]:
     def number(each: Any) -> int:
         if isinstance(each, torch.SymInt):
             expression = each.node.expr
+            # The sizes may be terms of it, such as twice as many elements: all of its symbols get the one size.
             return int(expression.subs(dict.fromkeys(expression.free_symbols, size)))
         return int(each)
 
@@ -312,6 +319,7 @@ def _is_view(func: Any) -> bool:
     if torch.Tag.inplace_view in func.tags:
         return True
     aliases = [each.alias_info for each in func._schema.returns if each.alias_info is not None]
+    # Such an op only calls others, which arrive on their own; it may copy, as reshape does.
     is_composite = func.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
     return bool(aliases) and not any(each.is_write for each in aliases) and not is_composite
 
@@ -354,6 +362,7 @@ def unsent(func: Any, args: Any) -> Any:
     """Return what an operator of `NAMESPACE` returns, as if it were done."""
     from torch._C._distributed_c10d import FakeWork
 
+    # A Work that is complete at once, since nothing is sent.
     results = [FakeWork().boxed() if "Work" in str(each.type) else args[0] for each in func._schema.returns]
     if len(results) == 1:
         return results[0]
@@ -390,6 +399,7 @@ def _keeping(inputs: Callable[[], Any], marked: Any, values: KnownValues) -> Cal
             found = inputs()
         finally:
             values.keeps_random = False
+        # What the file draws stands for any data, so its values are forgotten, except in the inputs marked as real.
         _forget(found, marked, values)
         return found
 

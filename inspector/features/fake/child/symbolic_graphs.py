@@ -117,6 +117,7 @@ class _TracedGraph:
 
         self._forget_what_is_written(args)
         numbers = self._numbers(args)
+        # An output that is an input must be that very tensor, as the compiled graph would return it.
         given = {name: value for (name, _), value in zip(self._inputs, args, strict=False)}
 
         def result(node: Any) -> Any:
@@ -131,6 +132,7 @@ class _TracedGraph:
 
         leaves, structure = _pytree.tree_flatten(self._results)
         made = [result(leaf) for leaf in leaves]
+        # Without an input that requires gradients, a Function makes outputs that require none.
         inputs = [each for each in args if isinstance(each, torch.Tensor) and each.requires_grad]
         if inputs and torch.is_grad_enabled():
             made = _differentiable(made, [_requires_grad(leaf) for leaf in leaves], inputs)
@@ -144,6 +146,8 @@ class _TracedGraph:
         import torch
 
         for (name, known), value in zip(self._inputs, args, strict=False):
+            # A graph that writes to an input raised the version of its fake tensor: what it holds is unknown from now
+            # on.
             if isinstance(value, torch.Tensor) and (name in self._statistics or known._version):
                 self._values.forget(value)
 
@@ -195,6 +199,7 @@ def _differentiable(made: list[Any], requires: list[bool], inputs: list[Any]) ->
         @staticmethod
         def forward(ctx: Any, *_inputs: Any) -> Any:
             results = tuple(each for each in made if isinstance(each, torch.Tensor))
+            # By default, a Function makes each output of floats require gradients.
             ctx.mark_non_differentiable(
                 *(each for each, need in zip(made, requires, strict=True) if is_plain(each, need))
             )

@@ -69,6 +69,7 @@ def _located(original: Callable[..., int], values: KnownValues, asked: AskedValu
         try:
             return original(self)
         except RuntimeError:  # torch's own, of a tensor without memory
+            # Torch handles its own refusal, as where it tries a fast path first.
             if _is_called_by_torch() or not values.is_ordinary(self):
                 raise
             raise asked.stop(asked.spot(), "the address of values that do not exist", READS_MEMORY) from None
@@ -88,6 +89,7 @@ def _is_called_by_torch() -> bool:
 
 def _copied(original: Callable[..., Any], values: KnownValues) -> Callable[..., Any]:
     def copied(self: Any, memo: dict[int, Any]) -> Any:
+        # A tensor that was copied already, or has values, is torch's own to copy.
         if id(self) in memo or not values.is_ordinary(self) or not values.is_unknown(self):
             return original(self, memo)
         made = storageless(self.size(), self.stride(), self.dtype)

@@ -59,6 +59,7 @@ class AddressRange:
         """
         if count > self._size:
             raise MemoryError(f"a tensor of {count} bytes is larger than the {self._size} addresses reserved for it")
+        # Addresses may repeat: nothing is stored there.
         if self._next + count > self._size:
             self._next = 0
         taken = self._begin + self._next
@@ -76,6 +77,7 @@ def _reserved() -> tuple[int, int]:
         begin = libc.mmap(None, size, _NO_ACCESS, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE, -1, 0)
         if begin not in (None, _FAILED):
             return begin, size
+        # A limit on the process's addresses may be below any fixed size.
         size //= 2
     raise MemoryError("the system reserves no addresses for tensors without storage (ulimit -v)")
 
@@ -95,9 +97,11 @@ def storageless(size: Any, stride: Any, dtype: Any, offset: int = 0) -> Any:
     count = 0
     if 0 not in size:
         count = reach * dtype.itemsize
+    # Outside of the modes, which would make a tensor without values, or record the op as the program's.
     with _disable_current_modes(), torch.no_grad():
         storage = torch._C._construct_storage_from_data_pointer(addresses().take(count), torch.device("cpu"), count)
         made = torch.empty(0, dtype=dtype).set_(storage, offset, tuple(size), tuple(stride))
+    # Writing to memory that is not there would end the process, and torch can raise an error instead.
     torch._C._set_throw_on_mutable_data_ptr(made)
     return made
 
@@ -127,11 +131,13 @@ def without_storage(module: Any) -> None:
             for name, tensor in owner.items():
                 if tensor is None or not _is_plain(tensor):
                     continue
+                # A tensor on the meta device cannot become one on the CPU in place. Tied weights stay one tensor.
                 if tensor.device.type == "meta":
                     if id(tensor) not in replaced:
                         replaced[id(tensor)] = _like(tensor)
                     owner[name] = replaced[id(tensor)]
                 elif owner is part._parameters and not has_no_memory(tensor):
+                    # In place, so that an optimizer that holds the parameter still has it.
                     tensor.data = storageless(tensor.size(), tensor.stride(), tensor.dtype)
 
 
@@ -201,6 +207,7 @@ def resizable_storages() -> Iterator[None]:
     def addressing(original: Any) -> Any:
         @wraps(original)
         def data_ptr(storage: Any) -> Any:
+            # Only torch's FSDP asks here about storages that it frees and fills; others must get torch's own answer.
             if not sys._getframe(1).f_code.co_filename.startswith(home):
                 return original(storage)
             found = _address_without_memory(storage)

@@ -99,6 +99,7 @@ def shares_of(bench: Bench, side: int) -> SharesMeasured:
     """Profile calls of one side, and add up the time of each kind of range."""
     from torch.profiler import ProfilerActivity, profile
 
+    # Short calls need many to be more than noise, and long ones few: a profile holds each of their events.
     count = max(1, min(int(_SECONDS / bench.single[side]), _MOST_CALLS))
     activities = [ProfilerActivity.CPU]
     on_gpu = bench.device == "cuda"
@@ -126,6 +127,7 @@ def _timed(bench: Bench, side: int, calls: Sequence[Call], *, on_gpu: bool) -> f
     """Return the seconds of a call: the median on a CPU; the mean on a GPU, which runs asynchronously."""
     if on_gpu:
         return bench.run(side, calls) / len(calls)
+    # On a CPU, a call that another process interrupts changes no median.
     return statistics.median(bench.run(side, [call]) for call in calls)
 
 
@@ -165,6 +167,7 @@ def _split(events: list[Any]) -> tuple[dict[int, list[_Range]], list[_Range]]:
     gpu: list[_Range] = []
     for event in events:
         found = _Range(event.name(), event.start_ns(), event.start_ns() + event.duration_ns())
+        # By the name of the type, so that a GPU counts whatever its maker.
         if "CPU" in str(event.device_type()):
             cpu[event.start_thread_id()].append(found)
         elif not _is_annotation(event, found.name):
@@ -193,6 +196,7 @@ def _per_call(times: Sequence[int], calls: int) -> tuple[float, float]:
     If every call has the range equally often, add up the median of its first occurrences in all calls, the median of
     its second ones, and so on: a call that another process interrupts then changes nothing.
     """
+    # Without a rest, the range occurs equally often in each call, so that the nth ones can be compared.
     each, left = divmod(len(times), calls)
     if left:
         return sum(times) / calls, len(times) / calls
@@ -202,11 +206,13 @@ def _per_call(times: Sequence[int], calls: int) -> tuple[float, float]:
 def _nested(ranges: list[_Range]) -> Iterator[tuple[_Range, int]]:
     """Yield each range of a thread with the nanoseconds of the ranges directly inside it."""
     open_: list[tuple[_Range, int]] = []
+    # At the same start, the longer range comes first: it is the outer one.
     for each in sorted(ranges, key=lambda one: (one.start, -one.end)):
         while open_ and open_[-1][0].end <= each.start:
             yield open_.pop()
         if open_:
             outer, inside = open_[-1]
+            # Clocks of ranges may differ by a little: what reaches beyond the outer range is not inside it.
             open_[-1] = outer, inside + min(each.end, outer.end) - each.start
         open_.append((each, 0))
     yield from reversed(open_)
@@ -232,6 +238,7 @@ def _busy(gpu: list[_Range]) -> int:
     """Return the nanoseconds in which the GPU runs at least one kernel."""
     busy, until = 0, 0
     for each in sorted(gpu, key=lambda one: one.start):
+        # Kernels of several streams overlap, and count once.
         busy += max(each.end - max(each.start, until), 0)
         until = max(until, each.end)
     return busy
@@ -267,6 +274,7 @@ def _marked_cpp_kernels() -> Iterator[None]:
     """Make Inductor's C++ kernels appear in the profile: wrap the functions of wrapper modules that call them."""
     with ExitStack() as restored:
         codecache = sys.modules.get("torch._inductor.codecache")
+        # Inductor keeps each wrapper module that it loaded there.
         for module in [] if codecache is None else codecache.PyCodeCache.modules:
             names = vars(module)
             kept = {name: value for name, value in names.items() if name.startswith(_CPP) and callable(value)}
@@ -289,6 +297,7 @@ def peak_of(bench: Bench, side: int) -> int | None:
     """Return the bytes allocated at a call's peak, minus those allocated before the call, or None if unknown."""
     import torch
 
+    # Tensors in cycles of an earlier call would be freed in this one, and hide a part of its peak.
     gc.collect()
     calls = bench.calls(1)
     if bench.device == "cuda":
@@ -332,6 +341,7 @@ class Skips:
         import torch._inductor.output_code  # noqa: F401
 
         with ExitStack() as active:
+            # The function is taken from its own module, as the modules that imported it hold the same object.
             original = getattr(sys.modules["torch._inductor.cudagraph_utils"], _FUNCTION, None)
 
             def record_skip(message: str) -> Any:
@@ -377,6 +387,7 @@ def inductor_options(configuration: CompileConfiguration) -> dict[str, Any]:
         return {}
     from torch._inductor import list_options
 
+    # Either spelling: command lines have dashes, Inductor's names have underscores.
     known = {name.replace("-", "_"): name for name in list_options()}
     return {name.replace("-", "_"): _value(name, text, known) for name, text in configuration.options.items()}
 
@@ -439,6 +450,7 @@ def outcome(configuration: CompileConfiguration, compilations: Compilations, ski
     elif device != "cuda":
         state = "not_on_cpu"
     else:
+        # Torch's own counter also knows of skips that came without a message.
         skipped = sum(skips.reasons.values()) or int(counters["inductor"]["cudagraph_skips"])
         state = {(True, True): "partly", (True, False): "recorded", (False, True): "skipped"}.get(
             (bool(recorded), bool(skipped)), "unknown"
@@ -483,6 +495,7 @@ def _recorded(original: Callable[..., Any], record: Callable[[Event], None], own
             if text.getvalue():
                 record(AutotuningPrinted(text.getvalue()))
 
+    # On a class, torch declares it as a static method: a plain function would get the instance.
     if isinstance(owner, type):
         return staticmethod(recorded)
     return recorded
@@ -497,6 +510,7 @@ def differed(bench: Bench, way: Way, *, train: bool) -> Differed:
     The model keeps its state between the calls: if it changes that state, two eager calls differ, too.
     """
     original, results = bench.make(), []
+    # Eager twice: what two eager calls differ by cannot be compilation's fault.
     for side in (0, 0, 1):
         try:
             call = copied(original)
@@ -538,6 +552,7 @@ def _relative(first: Any, second: Any) -> float:
     else:
         wide = torch.float64
     first, second = first.detach().to("cpu", wide), second.detach().to("cpu", wide)
+    # NaN at the same places is agreement, and at others the largest difference.
     gap = torch.nan_to_num((first - second).abs(), nan=0.0 if torch.equal(first.isnan(), second.isnan()) else 1e30)
     largest = float(torch.nan_to_num(first.abs(), nan=0.0, posinf=0.0).max())
     return float(gap.max()) / (largest or 1.0)
@@ -569,9 +584,11 @@ def main(loaded: frozenset[str]) -> None:
 
 def _loaded(request: TimingRequest, preloaded: Preloaded) -> Loaded:
     for each in (request.configuration, *request.known):
+        # Before the model is loaded, which may take minutes.
         check_configuration(each)
     loaded = load(request.capture, preloaded)
     for each in (request.configuration, *request.known):
+        # After it: a model file may register a backend of its own.
         check_backend(each.backend, option="backend")
     import torch
 
@@ -592,6 +609,7 @@ class _Timing:
         self._options = request.capture.options
         self._parts: tuple[str, ...] = ("forward",)
         if self._options.train:
+            # The whole step first: it is the only one that a brief run times.
             self._parts = ("step", "forward", "backward")
         if request.brief:
             self._parts = self._parts[:1]
@@ -620,6 +638,7 @@ class _Timing:
         import torch
 
         call = way.make()
+        # Each write to a tensor raises its version, so no values need to be kept for the comparison.
         before, compiled = [_version(tensor) for tensor in tensors(call)], self._compilations.total
         with training(self._loaded.model, way), gradients(way):
             outputs = self._loaded.model(*call.args, **call.kwargs)
@@ -657,6 +676,7 @@ class _Timing:
     def _scenario(self, name: str, way: Way) -> None:
         with training(self._loaded.model, way), gradients(way):
             benches = []
+            # Inputs that need no gradient leave no backward to time.
             for part in self._parts if way.backward() else ("forward",):
                 bench = self._bench(name, way, part)
                 benches.append(bench)
@@ -667,6 +687,7 @@ class _Timing:
                 run_rounds(bench, self._request.rounds)
             if self._request.brief:
                 return
+            # After all rounds: what measures memory or profiles slows down the calls that follow it.
             for bench in benches:
                 self._record(Peaks(name, bench.part, peak_of(bench, 0), peak_of(bench, 1)))
             for side in (0, 1):
@@ -703,6 +724,7 @@ def _device(model: Any, *values: Any) -> str:
     if isinstance(model, torch.nn.Module):
         state = [*model.parameters(), *model.buffers()]
     leaves = [leaf for leaf in (*state, *_pytree.tree_leaves(values)) if isinstance(leaf, torch.Tensor)]
+    # A tensor on the meta device has no memory, so it tells nothing of where the call runs.
     return next((leaf.device.type for leaf in leaves if leaf.device.type not in ("cpu", "meta")), "cpu")
 
 

@@ -45,6 +45,7 @@ def owner_of(name: str) -> tuple[str, str]:
     Raises:
         TargetError: it is not of that form.
     """
+    # The first `config` ends the module: options may have a dot in them, as those of a nested group do.
     match = re.fullmatch(r"(?P<module>.*?\._?config)\.(?P<option>.+)", name)
     if match is None:
         raise TargetError(f"{name} is no option of torch's configuration", "leave it as it is")

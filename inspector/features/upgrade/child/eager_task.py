@@ -31,6 +31,7 @@ def _called(request: EagerRequest, preloaded: Preloaded, start: ProcessStart) ->
     import torch
     from torch.utils._pytree import tree_leaves
 
+    # Before loading, for the weights that the file draws; before each call, for what a model draws in it.
     seed()
     with start.loading(request.capture):
         loaded = load(request.capture, preloaded)
@@ -53,6 +54,7 @@ def _shortened(tensor: Any) -> EagerTensor:
 
     dtype, sizes = str(tensor.dtype).removeprefix("torch."), tuple(map(int, tensor.shape))
     try:
+        # In one order, so that the bytes do not depend on strides.
         flat = tensor.detach().to("cpu").contiguous().reshape(-1)
         raw = b""
         if flat.numel():
@@ -60,6 +62,7 @@ def _shortened(tensor: Any) -> EagerTensor:
         wide = flat.to(torch.complex128 if flat.is_complex() else torch.float64)
     except (RuntimeError, TypeError, NotImplementedError):  # sparse, nested or quantized
         return EagerTensor(dtype, sizes, "", "", ())
+    # Over all of the tensor, because an error may be in its end only.
     step = max(1, len(wide) // _SAMPLE)
     sample = tuple(repr(each) for each in wide[::step][:_SAMPLE].tolist())
     norm = "0.0"

@@ -62,6 +62,7 @@ def _add_missing(tree: ast.Module, module: ModuleType, file: str) -> None:
                     one = ast.copy_location(type(node)(**{**dict(ast.iter_fields(node)), "names": [each]}), node)
                     with suppress(ImportError):  # gone from torch: code that needs it raises NameError in the trial
                         _run(one, module, file)
+        # A decorator could register the function a second time, or start something.
         elif isinstance(node, ast.FunctionDef) and not node.decorator_list and node.name not in vars(module):
             with suppress(NameError):  # a default or an annotation of a type that is gone, likewise
                 _run(node, module, file)
@@ -72,6 +73,7 @@ def _run(node: ast.stmt, module: ModuleType, file: str) -> None:
 
 
 def _replaced(function: FunctionType, code: CodeType) -> bool:
+    # Callers that hold the function still call it as before.
     if _signature(function.__code__) != _signature(code):
         return False
     function.__code__ = code
@@ -128,5 +130,6 @@ def record_calls(file: Path) -> None:
             with suppress(OSError):  # the program has closed it
                 os.write(descriptor, f"{code.co_filename.removeprefix(home)}\t{code.co_qualname}\n".encode())
 
+    # Both: one is for threads that start later, and one is for this thread.
     threading.setprofile(called)
     sys.setprofile(called)

@@ -36,6 +36,7 @@ def _described() -> EnvironmentFacts:
     folders = dict[str, str]()
     modules = dict[str, tuple[str, ...]]()
     for each in metadata.distributions():
+        # Metadata spells names as the author likes, and this is the form in which two of them are equal.
         name = re.sub(r"[-_.]+", "-", str(each.metadata["Name"] or "")).lower()
         if name and name not in packages:  # the first one on the path is the one that is imported
             packages[name] = each.version
@@ -62,6 +63,7 @@ def _described() -> EnvironmentFacts:
 
 def _tops(found: metadata.Distribution) -> tuple[str, ...]:
     """Return the top-level files and folders of a package."""
+    # Scripts lie outside of the folder of packages.
     tops = {file.parts[0] for file in found.files or () if file.parts and file.parts[0] != ".."}
     return tuple(sorted(each for each in tops if each != "__pycache__" and not each.endswith((".pth", ".dist-info"))))
 
@@ -104,6 +106,7 @@ def _config() -> tuple[dict[str, str], dict[str, str]]:
 
 def _line_of(option: str, declared: list[str]) -> int:
     last = option.rpartition(".")[2]
+    # An option may be declared with a type or without.
     pattern = re.compile(rf"\s*{re.escape(last)}\s*(?::[^=]*)?=")
     return next((number for number, line in enumerate(declared, 1) if pattern.match(line)), 1)
 
@@ -115,6 +118,7 @@ def _variables(torch: Path) -> dict[str, str]:
     for file in files:
         text = file.read_text(encoding="utf-8", errors="replace")
         for match in _VARIABLE.finditer(text):
+            # The first place is enough to find the rest.
             if match[1] in os.environ and match[1] not in found:
                 line = text.count("\n", 0, match.start()) + 1
                 found[match[1]] = f"torch/{file.relative_to(torch)}:{line}"

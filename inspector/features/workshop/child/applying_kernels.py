@@ -147,8 +147,11 @@ class SideTiming:
         times: Counter[str] = Counter()
         seconds: dict[str, float] = {}
         for event in profiled.events():
+            # Copies and fills are events of the GPU, too, but they are no kernels that fusion could save.
             if event.device_type == DeviceType.CUDA and not event.name.startswith(("Memcpy", "Memset")):
                 if event.name.startswith("triton_"):
+                    # Inductor numbers the kernels of a graph: the same one gets another number once an operator
+                    # replaces others.
                     name = _NUMBER.sub("", event.name)
                 else:
                     name = event.name
@@ -197,6 +200,7 @@ def main(loaded: frozenset[str]) -> None:
 def _applied(request: ApplyRequest, preloaded: Preloaded) -> AppliedPackage:
     import torch
 
+    # For a graph from its cache, Inductor runs no passes, so none of their rewrites would be seen.
     os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "0")
     capture = CaptureRequest("model", request.path, request.module, request.name, (), request.options, log="")
     loaded = load(capture, preloaded)
@@ -220,6 +224,7 @@ class _Application:
         import torch
         from torch._dynamo import pgo
 
+        # Each side has its own weights and buffers: a side that changes them must not change another side's results.
         models = [Copier().copy(self._loaded.model) for _ in range(3)]
         before = settings()
         unchanged = CompiledSide(self._options, before)
@@ -270,6 +275,7 @@ class _Application:
         """Call a model once, with the same random numbers for every side."""
         import torch
 
+        # Once for what the inputs draw, and once for what the model draws: dropout must be the same on all sides.
         torch.manual_seed(0)
         call = copied(way.make())
         torch.manual_seed(0)
@@ -388,6 +394,7 @@ def _spoil(results: CallResults) -> None:
     spoiled = [
         torch.full((length,), float("nan"), dtype=dtype, device=device)
         for length, dtype, device in sizes
+        # The allocator may hand out any free block of a size, so one spoiled block could miss the kernel's own.
         for _ in range(4)
     ]
     del spoiled
@@ -496,6 +503,7 @@ def _nowhere(package: Imported, handle: Any, parts: Sequence[CompiledPart], oper
     wanted = str(package.package.facts.get("stage"))
     reasons = [(part, why) for part, (count, why) in zip(parts, _found(handle), strict=False) if not count]
     line = _line(package.package.facts.get("lines"))
+    # Forward and inference graphs differ only in whether torch trains, so they count as one.
     same = [(part, why) for part, why in reasons if (part.stage == "backward") == (wanted == "backward")]
     return [
         ExpectedPlace(

@@ -63,6 +63,7 @@ def _check(request: PackageCheckRequest, found: _Round) -> None:
         found.device = "cpu"
     for operator in package.operators():
         _compare(package, operator, found, is_gpu=is_gpu)
+        # A time of a wrong operator means nothing, and the report ends with the first one.
         if not all(each.equal for each in found.checks):
             return
         if is_gpu and request.is_timed and not operator.is_cpp:

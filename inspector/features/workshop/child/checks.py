@@ -106,6 +106,7 @@ def guarded_call(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> 
         with allocating(guards):
             found = function(*placed, **kwargs)
     except Exception as error:
+        # Triton's interpreter raises its own error, and what the check raised is among its causes.
         wrong = wrong_access(error)
         if not wrong:
             raise
@@ -288,6 +289,7 @@ def watched(args: Sequence[Any]) -> Iterator[None]:
     from triton.runtime.interpreter import interpreter_builder as builder
 
     memory = _Memory(args)
+    # The functions are set on the one builder of the interpreter, over those of its class.
     before = dict(vars(builder))
     try:
         builder.set_grid_idx = _counting(builder.set_grid_idx, memory)
@@ -296,6 +298,7 @@ def watched(args: Sequence[Any]) -> Iterator[None]:
         builder.create_atomic_rmw = _atomic(builder.create_atomic_rmw, memory, 1, 3)
         builder.create_atomic_cas = _atomic(builder.create_atomic_cas, memory, 0, None)
         builder.create_assert = _asserting
+        # The interpreter's numpy.maximum passes a NaN on; the GPU's instruction returns the other operand.
         builder.create_maxnumf = lambda one, other: builder.binary_op(one, other, numpy.fmax)
         builder.create_minnumf = lambda one, other: builder.binary_op(one, other, numpy.fmin)
         with numpy.errstate(all="ignore"):
@@ -352,6 +355,7 @@ def _writing(original: Any, memory: "_Memory") -> Any:
         from triton.runtime.interpreter import _interpreter
 
         places = memory.places(pointers.data[mask.data], "writes")
+        # Read before the store: what was there tells whether the store changes anything.
         now = _interpreter.load(pointers.data, mask.data, value.data, value.data.dtype)
         memory.write(places, now[mask.data], value.data[mask.data])
         return original(pointers, value, mask, *rest, **named)
@@ -366,6 +370,7 @@ def _atomic(original: Any, memory: "_Memory", pointers: int, mask: int | None) -
     def atomic(*args: Any) -> Any:
         addresses = args[pointers].data
         memory.places(addresses if mask is None else addresses[args[mask].data], "writes")
+        # A kernel may order its programs by a counter or a lock, so from here on their order proves nothing.
         memory.is_ordered = True
         return original(*args)
 
@@ -390,6 +395,7 @@ class _Memory:
                 (storage.data_ptr(), storage.data_ptr() + storage.nbytes()) if guarded is None else guarded.bytes()
             )
             if end > first:
+                # Two views of a storage are one range, and the first argument is the one that a message names.
                 found.setdefault(first, (first, end, each.element_size(), at + 1))
         ranges = sorted(found.values())
         self.program = 0
@@ -450,11 +456,13 @@ class _Memory:
         import numpy
 
         values = numpy.asarray(values).reshape(-1)
+        # Equal places come to stand beside each other, so one comparison finds all that are written twice.
         order = numpy.argsort(places, kind="stable")
         ordered = values[order]
         twice = places[order][1:] == places[order][:-1]
         if (twice & ~_same(ordered[1:], ordered[:-1])).any():
             raise WrongAccessError("the kernel writes two values to one element, in no certain order")
+        # Programs that write what is there already cannot be told apart by their order.
         changed = ~_same(numpy.asarray(now).reshape(-1), values)
         for users, verb in () if self.is_ordered else ((self._writers, "writes"), (self._readers, "reads")):
             if (changed & (users[places] != 0) & (users[places] != self.program)).any():

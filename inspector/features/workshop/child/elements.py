@@ -51,6 +51,7 @@ def first_difference(
     by = float(gap.max()) / scale
     if not bool(wrong.any()):
         return by, None
+    # torch has no argmax of booleans.
     flat = int(wrong.flatten().to(torch.int8).argmax())
     if wrong.dim():
         at = tuple(int(each) for each in torch.unravel_index(torch.tensor(flat), wrong.shape))
@@ -79,6 +80,7 @@ def _wide(tensor: Any) -> Any:
     plain = tensor.detach()
     if plain.is_complex():
         plain = plain.abs()
+    # In float64 on the CPU: the difference of two values is then exact enough, and Apple's GPUs have no float64.
     return plain.to("cpu", torch.float64)
 
 

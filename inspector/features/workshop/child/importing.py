@@ -82,6 +82,7 @@ def _kernel_in(module: ModuleType) -> Any:
 
     if hasattr(module, "KERNEL"):
         return module.KERNEL
+    # triton.autotune wraps the function: of the two, the outer one chooses the configuration.
     kernels = [each for each in vars(module).values() if isinstance(each, Autotuner | JITFunction)]
     return next((each for each in kernels if isinstance(each, Autotuner)), kernels[0] if kernels else None)
 
@@ -92,6 +93,7 @@ def imported(package: KernelPackage) -> Imported:
     Raises:
         TargetError: its code raises, or another module has its name.
     """
+    # Before the import, whose error would lack the file and the line.
     check_parses(package)
     if package.name in sys.modules:
         raise _imported_already(package, Path(getattr(sys.modules[package.name], "__file__", None) or "?"))
@@ -101,6 +103,7 @@ def imported(package: KernelPackage) -> Imported:
     except Exception as error:
         what = f"{package.folder} cannot be imported: {kind_and_message(error)}"
         raise TargetError(what[:600], _AGAIN) from None
+    # A module of that name may stand earlier on the path, or be a namespace without a file.
     found = Path(getattr(module, "__file__", "") or "").parent
     if found.resolve() != package.folder.resolve():
         what = f"import {package.name} finds {found}, not {package.folder}"
@@ -205,6 +208,7 @@ def every_case(found: Imported, operator: Operator, device: str) -> Iterator[Cas
     """
     tests = _tests(found)
     with _reading(found, "all sizes"):
+        # In full at once: the package's generator runs its code here, where its errors are told as its own.
         listed = list(tests.cases(device))
     for kind, sizes, configuration, make in listed:
         with _reading(found, sizes):

@@ -116,6 +116,7 @@ def _does_not_compile(operator: Operator, args: Sequence[Any], number: int) -> s
     from triton.errors import TritonError
 
     try:
+        # Compiling needs the name of a GPU and not the GPU, and an error in the kernel's own code is the same for each.
         with absent(gpu_named("h100")):
             for kernel, _, passed in launches_of(operator, args):
                 configs = getattr(kernel, "configs", None)
@@ -271,6 +272,7 @@ _LONGEST = threading.TIMEOUT_MAX
 def limited(seconds: float, late: Callable[[], Struct]) -> Iterator[None]:
     """End this process with the answer `late()` if the block takes longer than some seconds."""
     timer = threading.Timer(min(seconds, _LONGEST), lambda: answer_now(late()))
+    # A check that hangs must not keep the process, once its main thread is done.
     timer.daemon = True
     timer.start()
     try:

@@ -81,6 +81,7 @@ def new_passes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tupl
     """Return the passes that `after` has and `before` lacks, each with its setting."""
     found = []
     for name, value in after.items():
+        # By identity: the same function may be registered twice, and a pass may define its own equality.
         known = {id(each) for each in _listed(before.get(name))}
         found += [(name, each) for each in _listed(value) if id(each) not in known]
     return found
@@ -108,6 +109,7 @@ def observed(passes: Iterable[tuple[str, Any]], packages: Iterable[Imported]) ->
                 patches.enter_context(patched(module, "inline", inlining.putting_off(module.inline)))
         for setting, each in passes:
             kind = type(each)
+            # On its class, because Python finds `__call__` on the type: on the instance, it would not be called.
             patches.enter_context(patched(kind, "__call__", _observing(kind.__call__, each, setting, inlining, found)))
         yield found
 
@@ -132,6 +134,7 @@ class _Inlining:
         """Inline; return, for each call by name, why it stays, or None."""
         found: dict[str, str | None] = {}
         while self._waiting:
+            # In the order in which Inductor found them: inlining one may change what stands around the next.
             original, graph, call = self._waiting.pop(0)
             name, operator = call.name, self.operators.get(qualified(call))
             known = set(graph.nodes)
@@ -156,6 +159,7 @@ def _observing(original: Any, wanted: Any, setting: str, inlining: _Inlining, fo
         if self is not wanted:
             return original(self, graph, *args, **kwargs)
         of = getattr(graph, "graph", graph)  # a pass on a module gets the module
+        # A pass changes the graph in place, so what it replaced is known only from a copy made before.
         before = copy.deepcopy(of)
         result = original(self, graph, *args, **kwargs)
         after = copy.deepcopy(of)
@@ -230,6 +234,7 @@ def _worse(one: RegionCheck | None, other: RegionCheck) -> RegionCheck:
         if one is not None and not one.equal:
             return one
         return other
+    # Of two right results, the one that a kernel computed says more than that of the fallback.
     return max(one, other, key=lambda each: (each.kernel != "fallback", each.largest or 0.0))
 
 
@@ -338,6 +343,7 @@ class CompiledSide:
         if now is None:
             return "?"
         frame, number = int(now.frame_id or 0), int(now.frame_compile_id or 0)
+        # The number counts compilations of a frame, so the next one starts after it.
         self.compiled_of[frame] = max(self.compiled_of.get(frame, 0), number + 1)
         return f"{frame}/{max(number - self._before.get(frame, 0), 0)}"
 
@@ -485,6 +491,7 @@ def _values(
                 value = value + _ROUNDOFF * each * target(args[0].abs(), *args[1:], **kwargs)
             return value
 
+    # Copies: an operation of the graph may write to its inputs, which the compiled code still reads.
     Kept(fx.GraphModule(rewrite.module, graph)).run(*map(_copied, inputs))
     return found
 

@@ -45,6 +45,7 @@ class FixedLaunch:
 
 def function_of(kernel: Any) -> Any:
     """Return the `@triton.jit` function inside of `triton.autotune` and `triton.heuristics`."""
+    # Decorators may stand in any order and number, and each keeps the function that it wraps in `fn`.
     while hasattr(kernel, "configs") or hasattr(kernel, "values"):
         kernel = kernel.fn
     return kernel
@@ -139,6 +140,7 @@ def compiled(kernel: Any, args: tuple[Any, ...], configuration: KernelConfigurat
     Raises:
         Exception: Triton or ptxas cannot compile it.
     """
+    # A warmup compiles, and does not launch: the arguments only give types and alignments.
     made = function_of(kernel).warmup(*args, grid=(1,), **options(configuration))
     cubin = made.asm.get("cubin")
     found = {}

@@ -147,6 +147,7 @@ def _launches(seen: _Seen) -> Iterator[None]:
 
     def launched(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         named = {**dict(zip(self.arg_names, args, strict=False)), **kwargs}
+        # The first launch is enough: later ones differ in values, and not in what the kernel takes.
         if seen.launch is None and self.fn.__name__ == seen.kernel:
             seen.launch = Launched(self, {name: value for name, value in named.items() if name in self.arg_names})
         if _has_cuda(named):
@@ -203,8 +204,10 @@ def _without_branch(module: ModuleType, draft: Wrapped) -> Any:
         if isinstance(each, ast.FunctionDef) and each.name == draft.function and each.decorator_list
     )
     branch = cpu_branch(node)
+    # Without its branch for the CPU and its decorators, the function does what the program's own code did.
     node.body, node.decorator_list = [each for each in node.body if each is not branch], []
     names: dict[str, Any] = dict(vars(module))
+    # Here nothing traces the launch, so that wrapping it for a trace would only be in the way.
     names["wrap_triton"] = lambda kernel: kernel
     exec(compile(ast.fix_missing_locations(ast.Module([node], [])), "<the kernel's side>", "exec"), names)
     return names[draft.function]
@@ -254,6 +257,7 @@ _folder = tempfile.TemporaryDirectory(prefix="ctrace-")
 def _imported(written: Wrapped, name: str) -> ModuleType:
     """Import what was written, from a file: Triton reads the source of kernels. The operator gets a name of its own."""
     space = written.name.partition("::")[0]
+    # A number, because torch refuses to register a name twice in a process.
     own = f"{space}_{name}_{next(_numbered)}"
     text = written.source.replace(f'"{space}::', f'"{own}::').replace(f"torch.ops.{space}.", f"torch.ops.{own}.")
     file = Path(_folder.name) / f"{own}.py"
@@ -294,6 +298,7 @@ def _checks(written: Wrapped, seen: _Seen) -> Iterator[OperatorCheck]:
 
     def compiled() -> None:
         torch._dynamo.reset()
+        # This traces as for Inductor, but needs no compiler for kernels, and so no GPU.
         function = torch.compile(lambda *args, **kwargs: op(*args, **kwargs), fullgraph=True, backend="aot_eager")
         first, second = copied(call), copied(call)
         found, expected = function(*first.args, **first.kwargs), op(*second.args, **second.kwargs)
@@ -369,6 +374,7 @@ def _warnings() -> Iterator[list[str]]:
     log = logging.getLogger("torch._higher_order_ops.triton_kernel_wrap")
     kept, propagates = Kept(logging.WARNING), log.propagate
     log.addHandler(kept)
+    # The warnings belong to the report: a handler of the program would print them, too.
     log.propagate = False
     before, log.handlers = log.handlers, [kept]
     try:

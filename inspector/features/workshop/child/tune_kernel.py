@@ -116,6 +116,7 @@ def candidates(current: Iterable[KernelConfiguration], source: str, most: int) -
     stages: tuple[int, ...] = (own[0].stages,)
     if "for " in source or "tl.dot" in source:  # a pipeline needs a loop
         stages = _STAGES
+    # The order stays, and each choice of blocks is scaled once.
     blocks = list(dict.fromkeys(tuple(each.blocks.items()) for each in own))
     sizes = {tuple(sorted(each.items())): each for chosen in blocks for each in _scaled(dict(chosen))}
     found = {each.key: each for each in own}
@@ -123,6 +124,7 @@ def candidates(current: Iterable[KernelConfiguration], source: str, most: int) -
         KernelConfiguration(dict(each), warps, stage)
         for each, warps, stage in itertools.product(sizes.values(), _WARPS, stages)
     ]
+    # Nearest first, because only so many are tried, and a neighbor of a good choice is more often good.
     for each in sorted(around, key=lambda one: min(_distance(one, other) for other in own)):
         found.setdefault(each.key, each)
     return tuple(found.values())[:most]
@@ -164,6 +166,7 @@ def _timed(
     kernel = operator.kernels[index]
     own = len(kernel.configs)
     checked = [each for each in every_case(found, operator, "cuda") if operator.module.covers(*each.args)]
+    # For all cases at once: a configuration that is wrong for one size may be the fastest for another.
     wrong = [_within(seconds, each, partial(_wrong, operator, index, checked, each)) for each in wanted]
     for number, case in enumerate(cases(found, operator, "cuda")):
         tried = tuple(
@@ -216,6 +219,7 @@ def _best(
     them disturbs the others, too.
     """
     timed = sorted((each for each in tried if each.seconds is not None), key=lambda each: each.seconds or 0.0)
+    # By identity, because a tried configuration may equal one of the kernel's own in all that it holds.
     present = next((each for each in timed if any(each is one for one in tried[:own])), None)
     if present is None:
         if timed:
@@ -223,6 +227,7 @@ def _best(
         return None
     others = [each for each in timed if not any(each is one for one in tried[:own])][:_COMPARED]
     launches = [_launching(operator, index, case, each.configuration) for each in (present, *others)]
+    # One launch of each in a round, so what slows the GPU for a while slows all of them.
     rounds = [[_seconds(each, _SHORT) for each in launches] for _ in range(ROUNDS)]
     by_launch = list(zip(*rounds, strict=True))
     faster = faster_of(by_launch[0], dict(enumerate(by_launch[1:])))
