@@ -108,6 +108,7 @@ class FirstCalls(Listener):
     def entered(self, graph: WatchedGraph, args: list[Any], names: dict[str, Any]) -> None:
         """Pass on the call of a graph that was not called before."""
         me = threading.get_ident()
+        # A graph may be left by an exception in the same thread: the next one that enters takes its place.
         if self._current is not None and self._current[1] != me:
             return  # another thread is in a graph, whose kernels are compared
         self._current = None
@@ -116,6 +117,7 @@ class FirstCalls(Listener):
             return
         self._seen.add(id(graph))
         self._current = graph, me
+        # Judging calls operators, which a mode of the program would take for the program's own.
         with modes_off():
             self._inner.entered(graph, args, names)
 
@@ -153,6 +155,7 @@ class ProgramComparison(Findings):
             in_program(),
             listening(FirstCalls(self._counting)),
         ):
+            # Only once the program imports it: until then, nothing of torch is changed for it.
             when("torch._inductor.compile_fx", partial(self._patch, patches))
             self._program = ending_of(lambda: run_program(capture, preloaded))
         # The process ends without Python's own cleaning up, which would flush what the program printed.
@@ -195,6 +198,7 @@ class ProgramComparison(Findings):
             is_nested = getattr(self._is_compiling, "is_set", False)
             if is_nested or inner_compile is not inner or not isinstance(model_, torch.fx.GraphModule):
                 return original(model_, example_inputs_, inner_compile, config_patches, **others)
+            # The user's own settings stay, but for those under which kernels cannot be followed.
             settings = {**(config_patches or {}), **_SETTINGS}
 
             def compile_it(graph: Any, inputs: Any, more: dict[str, Any]) -> Callable[..., Any]:
@@ -233,6 +237,7 @@ class Digests(Listener):
 
 def run_to_run(promises: Promises, first: Digests, second: Digests) -> Promises:
     """Compare two equal calls."""
+    # In the order of the calls: the first kernel that differs is the cause, and later ones follow it.
     for (name, one), (_, other) in zip(first.found, second.found, strict=False):
         if one != other:
             return replace(promises, run_to_run=False, run_to_run_broken_by=name)
@@ -245,6 +250,7 @@ def row_alone(call: Call) -> Call | None:
     rows = [each.shape[0] for each in tensors(call) if each.dim()]
     if not rows or rows[0] < 2:
         return None
+    # A tensor of its own, as in a program that calls the model with one row.
     return mapped(call, lambda each: each[:1].clone() if each.dim() and each.shape[0] == rows[0] else each)
 
 
@@ -253,6 +259,7 @@ def batch_invariant(promises: Promises, whole: CallResults, alone: CallResults, 
     import torch
     from torch.utils import _pytree
 
+    # Only results with a row for each row of the input have one to compare.
     pairs = [
         (one[:1], other)
         for one, other in zip(_pytree.tree_leaves(whole.outputs), _pytree.tree_leaves(alone.outputs), strict=False)
@@ -303,6 +310,7 @@ class ErrorPath(Listener):
             try:
                 if cannot_repeat(node) is not None:
                     raise NotComputableError(str(node))
+                # From the values in float64 so far, so that the errors of earlier kernels are in the distance.
                 nodes = needed([node, *writes_until(graph, number, node)], self._truth)
                 self._truth.update(computed(graph.module, nodes, self._truth, Float64(), lambda each: each))
             except Exception:  # no float64 of it can be had: later kernels are compared from what was stored
@@ -407,6 +415,7 @@ class _Comparison(Findings):
         """Write a culprit as programs: the worst, or that of the site that the request names."""
         import torch
 
+        # Only what was located has a graph and values to write down.
         known = [each for each in found.culprits if each in self._located or each in self._located_stages]
         file, _, line = self._request.site.rpartition(":")
         if self._request.site:
@@ -425,6 +434,7 @@ class _Comparison(Findings):
 
     def _rerun(self, step: int, call: Callable[[], None]) -> bool:
         """Judge the kernels of a training step; return whether one makes the first NaN or infinity."""
+        # Its first step runs the kernels of the call before it, which are judged already.
         is_known = step == 1 and bool(self._judge.wrong or self._stages.wrong)
         before, nonfinite = len(self._judge.wrong), self._judge.nonfinite
         self._judge.step = self._stages.step = step
@@ -467,11 +477,14 @@ class _Comparison(Findings):
         call = way.make()
         self._judge.scenario = scenario
         nonfinite_before = self._judge.nonfinite
+        # The first device that is no CPU: inputs of sizes and masks often stay on the CPU.
         self._device = next((each.device.type for each in tensors(call) if each.device.type != "cpu"), self._device)
         began = time.perf_counter()
         eager = self._eager(call, way)
         seconds = time.perf_counter() - began
+        # A second call: what eager cannot repeat with one seed says nothing against compiled code.
         again = self._eager(call, way)
+        # Eager ran on copies, so this is the state from which every compiled call begins.
         state = self._state()
         before = self._judge.compared, len(self._judge.wrong), len(self._graphs)
         counting = CountingListener(self._judge, self._stages)
@@ -486,12 +499,15 @@ class _Comparison(Findings):
             self._not_compared[f"the result of scenario {scenario}", "two eager calls differ, with one seed"] = None
             self._verdicts.append(None)
         else:
+            # The compiled call has changed buffers, and the verdict compares from where it began.
             self._restore(state)
             self._verdicts.append(self._verdict(eager, compiled, call, way, seconds))
+        # One path is enough: those of other scenarios would mostly repeat it.
         if len(self._judge.wrong) > before[1] and not self._path:
             self._restore(state)
             self._follow(self._judge.wrong[before[1]], call, way)
         is_unexplained = self._verdicts[-1] is Judgement.WRONG and len(self._judge.wrong) == before[1]
+        # With --train, a wrong result without a wrong kernel or forward graph leaves the backward.
         if is_unexplained and self._options.train and not any(each.scenario == scenario for each in self._stages.wrong):
             self._restore(state)
             self._judge_backward(scenario, call, way)
@@ -503,6 +519,7 @@ class _Comparison(Findings):
     def _eager(self, call: Call, way: Way, arithmetic: WatchedArithmetic | None = None) -> CallResults:
         import torch
 
+        # On a copy: eager must not change the model that compiled code is called with.
         model = self._copier.copy(self._model)
         arguments = copied(call)
         if arithmetic is not None:
@@ -531,6 +548,7 @@ class _Comparison(Findings):
 
         if not disagreeing(eager, compiled):
             return Judgement.FINE
+        # Only for a result that differs: this call costs as much as eager.
         self._eager(call, way, watched_)
         court = Court(EagerRun(eager, None, Traces(), seconds), watched_, run, EagerBudget(), built=True)
         found = court.verdict(compiled)
@@ -551,6 +569,7 @@ class _Comparison(Findings):
         with torch.no_grad():
             for tensor, value in state:
                 tensor.grad = None
+                # Only what has changed: each write raises the version that autograd looks at.
                 if not torch.equal(tensor, value):
                     tensor.copy_(value)
 
@@ -581,6 +600,7 @@ class _Comparison(Findings):
             return
         self._restore(state)
         try:
+            # It compiles again for the other size, as it would for a program that calls it so.
             of_row = self._call_compiled(alone, way, Listener())
         except Exception as error:
             self._untried["a row alone", kind_and_message(error).splitlines()[0][:200]] = None

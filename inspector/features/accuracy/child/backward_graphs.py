@@ -91,11 +91,13 @@ class BackwardJudge(Listener):
         def begins(_gradients: Any) -> None:
             self._now = forward
 
+        # Before the node runs: its compiled backward does not say to which forward it belongs.
         node.register_prehook(begins)
 
     def entered(self, graph: WatchedGraph, args: list[Any], names: dict[str, Any]) -> None:
         """Keep the inputs of a backward."""
         if graph.stage == "backward" and self._now is not None:
+            # Copies, because the compiled backward frees its arguments and reuses their memory.
             self._backwards.append(_Backward(self._now, graph, list(map(copied_value, args))))
             self._now = None
 
@@ -168,20 +170,24 @@ class _EagerRuns:
 
         forward = self._forward
         torch.set_rng_state(forward.random)
+        # Each run gets inputs of its own, so that their gradients do not add up.
         inputs = change(forward.inputs)
         pairs = list(zip(inputs, forward.requires, strict=True))
         leaves = [each.requires_grad_() for each, requires in pairs if requires]
         with ExitStack() as active:
             active.enter_context(torch.enable_grad())
             for device, dtype in forward.autocast.items():
+                # As in the forward: it decides in which dtypes operations compute, and thereby their gradients.
                 active.enter_context(torch.autocast(device, dtype))
             active.enter_context(arithmetic.active())
             outputs, edges = _run_with_edges(forward.found.module, inputs)
             leaving = [each for each in _pytree.tree_leaves(outputs) if _requires_grad(each)]
             tangents = change(self._tangents)
+            # The compiled backward gets one gradient for each result that requires one, in their order.
             if [each.shape for each in leaving] != [each.shape for each in tangents]:
                 raise NotComparableError("its gradients do not belong to the results one by one")
             wanted = [*leaves, *(each.alias for each in edges)]
+            # Autograd would raise for an input that the results do not depend on.
             found = torch.autograd.grad(leaving, wanted, tangents, allow_unused=True)
         of_leaves = iter(found[: len(leaves)])
         return _Gradients(
@@ -197,6 +203,7 @@ def _run_with_edges(module: Any, inputs: list[Any]) -> tuple[Any, list[_Edge]]:
 
     class WithEdges(fx.Interpreter):
         def run_node(self, n: Any) -> Any:
+            # A view between the two would be what the operation writes to, and no longer the value.
             if n.op not in ("call_function", "call_method") or _writes(n):
                 return super().run_node(n)
             with self._set_current_node(n):
@@ -213,6 +220,7 @@ def _run_with_edges(module: Any, inputs: list[Any]) -> tuple[Any, list[_Edge]]:
     def alias(node: Any, value: Any) -> Any:
         if not _requires_grad(value):
             return value
+        # A value that two operations use has one gradient, the sum: a view for each use keeps the parts.
         made = value.view_as(value)
         edges.append(_Edge(node, made))
         return made
@@ -248,12 +256,14 @@ def _judged(backward: _Backward, before: dict[int, Any]) -> list[WrongStage]:
     graph.arguments = backward.arguments
     earlier = before.get(id(graph.module))
     if earlier is not None:
+        # Passes first: what they change looks like a wrong line in all graphs after them.
         if (of_pass := wrong_pass(graph, earlier)) is not None:
             return [of_pass]
         if made := _wrong_lines(
             runs, _gradients(earlier, forward), _Evaluated(graph.module, earlier, backward.arguments)
         ):
             return made
+    # Something is wrong, but no replaced value makes it better: then only the backward as a whole is named.
     worst = max(_wrong_results(runs, results, now.values), key=lambda each: each.ratio)
     return [WrongStage("graph", BETWEEN, None, (), worst.error, worst.eager_error)]
 
@@ -320,6 +330,7 @@ def _gradients(graph: Any, forward: _Forward) -> list[Any]:
         NotComparableError: which gradient a result is is not known.
     """
     results, constants = _results(graph), forward.found.constants
+    # Torch's backward returns nothing for attributes, which are inputs only of the graph that is compared.
     if constants and len(results) == len(forward.inputs) - constants:  # attributes without gradients
         results += [None] * constants
     elif constants or len(results) != len(forward.inputs):
@@ -386,6 +397,7 @@ def _wrong_lines(runs: _EagerRuns, results: list[Any], backward: _Evaluated) -> 
             found.append(WrongStage("decomposition", name, at_node, of, judged.error, judged.eager_error))
             backward.keep({node: gradient})
             wrong = left
+            # Only a list after which every result is right explains the error; else nothing of it is said.
             if not wrong.count:
                 return found
     return []
@@ -422,6 +434,7 @@ def _candidates(
         else:
             into = others
         leaving = [each for each in differ if into is missing or _leaves(each)]
+        # The last nodes of an operation first: they are what it hands on.
         into += [(at, each, differ[each]) for each in reversed(leaving[-_MOST_TRIED:])]
     return [*missing, *others]
 

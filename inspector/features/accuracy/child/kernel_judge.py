@@ -212,6 +212,7 @@ class KernelJudge(Listener):
         """Remember the arguments, and copy what the first kernel reads."""
         self._arguments = {id(graph): args}
         self._kept = {}
+        # Before the first kernel, because a later one has overwritten what these should have read.
         late = {base for number in range(len(graph.calls)) for base, _ in _late_readers(graph, number, number)}
         inputs = dict(zip(_placeholders(graph), graph.inputs, strict=True))
         self._before = {base: copied_value(names[inputs[base]]) for base in late & inputs.keys()}
@@ -553,12 +554,14 @@ def stored_nodes(graph: WatchedGraph, number: int, names: Mapping[str, Any]) -> 
     to = writes_of(graph.module.graph).to
     for node, name in graph.buffers.items():
         is_changed = memory_of(node) is not node and memory_of(node) in to
+        # A node that later nodes write to is judged after the last of them, and not here.
         if not is_changed and graph.finished.get(node) == number:
             by_name.setdefault(name, []).append(node)
     found: Values = {}
     for name, variable in call.writes.items():
         if variable not in names:
             continue
+        # What writes into another buffer has its variable, and a node may be known by either name.
         own = (*by_name.get(name, ()), *(each for each in by_name.get(variable, ()) if each in call.origins))
         copied = []
         if name in graph.copies:
@@ -694,6 +697,7 @@ def _fits(node: Any, value: Any) -> bool:
 
     meta = node.meta.get("val")
     is_tensor = isinstance(meta, torch.Tensor) and isinstance(value, torch.Tensor)
+    # Sizes may be symbols, so only the number of dimensions can be compared.
     return bool(is_tensor and meta.dtype == value.dtype and len(meta.shape) == value.dim())
 
 
@@ -707,6 +711,7 @@ def _equal(one: Any, other: Any) -> bool:
 
     same = one == other
     if one.is_floating_point() or one.is_complex():
+        # Two NaNs agree: a NaN equals nothing by itself.
         same = same | (one.isnan() & other.isnan())
     return bool(torch.all(same))
 

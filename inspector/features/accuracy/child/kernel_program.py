@@ -102,6 +102,7 @@ def drafts(stored: StoredBuffer, finding: PieceFinding, settings: Sequence[str])
             known = {**stored.known, **computed(*_before(stored, finding.node), WatchedArithmetic(), copied_value)}
             pieces.insert(0, ("the operation alone", [finding.node, *results], results or [finding.node], known))
     for what, nodes, outputs, known in pieces:
+        # Random inputs first, because a program with them is shorter and shows more than one bad value.
         for is_real in (False, True):
             for chosen in ((), tuple(settings)) if settings else ((),):
                 try:
@@ -161,6 +162,7 @@ def _program(
     else:
         imports = ["math"]
     seed = []
+    # Only where it draws, so that the program stays as short as possible.
     if any("rand" in each for each in written):
         seed = ["torch.manual_seed(0)"]
     wide = "".join(f", {each}=torch.float64" for each in dtypes)
@@ -243,6 +245,7 @@ def _stage_text(nodes: list[Any], values: Values, settings: Sequence[str], *, is
     from torch import fx
 
     inside = set(nodes)
+    # What the rest of the graph uses is what can be wrong there; results inside the line only lead to it.
     outputs = [each for each in nodes if _is_tensor(values[each]) and not set(each.users) <= inside]
     if not outputs or any(each.op == "call_module" or why_not_again(each) for each in nodes):
         raise NotWritableError("the operations are not PyTorch's")
@@ -254,18 +257,23 @@ def _stage_text(nodes: list[Any], values: Values, settings: Sequence[str], *, is
         made[each] = graph.placeholder(each.name)
     for node in nodes:
         made[node] = graph.node_copy(node, lambda each: made.get(each, values[each]))
+        # The annotations of a graph name types of the user's program, which this one does not import.
         made[node].type = None
     graph.output(tuple(made[each] for each in outputs))
     code = graph.python_code("self")
     text = code.src.partition(":\n")[2]
     for name, value in code.globals.items():
+        # FX calls objects of torch by names of its own, which mean nothing outside of its module.
         used = re.compile(rf"\b{name}(?=[(.])")
         if used.search(text):
             text = used.sub(_path(name, value), text)
+    # After the semicolon, FX only deletes names that are used no more.
     body = [each.partition(";")[0].strip() for each in text.splitlines() if each.strip()]
     dtypes = [each for each in ("float16", "bfloat16", "float32") if f"torch.{each}" in text]
     for each in dtypes:
+        # As arguments, they can be float64 in the other call.
         body = [line.replace(f"torch.{each}", each) for line in body]
+    # FX writes the names of infinity and NaN, which plain Python does not know.
     body = [re.sub(r"\b(inf|nan)\b", r"float('\1')", line) for line in body]
     given = {made[each].name: value for each, value in inputs.items()}
     eps = max((_eps_of(values[each]) for each in outputs), default=0.0)
@@ -286,6 +294,7 @@ def _path(name: str, value: Any) -> str:
     found: Any = None
     with suppress(AttributeError):
         found = attribute(torch, path.removeprefix("torch."))
+    # It gives itself a name of another module than the one that programs write.
     if value is torch.device:
         path, found = "torch.device", value
     if found is not value:
@@ -388,6 +397,7 @@ def _random(value: Any, shape: tuple[int, ...], *, is_followed: bool) -> str:
     if value.dtype is torch.bool:
         return f"(torch.rand({shape}) > 0.5)"
     if not value.is_floating_point():
+        # Whole numbers may be indices: outside of the range of the real ones, the program would raise.
         return f"torch.randint({int(low)}, {int(high) + 1}, {shape}, dtype={value.dtype})"
     cast = "" if value.dtype is torch.float32 else f".to({value.dtype})"
     drawn = f"torch.randn({shape})"
@@ -408,6 +418,7 @@ def _real(value: Any, shape: tuple[int, ...]) -> str:
         return f"torch.empty({shape}, dtype={value.dtype})"
     if value.numel() <= _FEW and bool(value.isfinite().all()):
         return f"torch.tensor({value.tolist()}, dtype={value.dtype})"
+    # Many values, NaN and infinities are written as bytes: a list of them would be too long, or no Python.
     data = zlib.compress(value.reshape(-1).view(torch.uint8).numpy().tobytes(), 9)
     text = base64.b64encode(data).decode()
     if len(text) > _MOST_BYTES:

@@ -151,6 +151,7 @@ def computed(
     with ExitStack() as active:
         active.enter_context(torch.no_grad())
         for device in {"cpu", *(["cuda"] if torch.cuda.is_available() else [])}:
+            # After all passes, the casts of autocast are nodes: it must not cast a second time.
             active.enter_context(torch.autocast(device, enabled=False))
         active.enter_context(arithmetic.active())
         for node in nodes:
@@ -287,5 +288,6 @@ def modes_off() -> Iterator[None]:
     import torch
     from torch.utils._python_dispatch import _disable_current_modes
 
+    # Subclasses of tensors that a program defines would see each call on a result of theirs.
     with _disable_current_modes(), unnoticed(), torch._C.DisableTorchFunctionSubclass():
         yield

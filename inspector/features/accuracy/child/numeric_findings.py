@@ -113,6 +113,7 @@ class Findings:
             self._untried |= {(f"the reason why {stored.call.name} went wrong", why): None for why in finding.failed}
             culprit = _culprit(stored, finding)
             key = (culprit.name, culprit.part, culprit.scenario, culprit.file, culprit.line, culprit.ops)
+            # One kernel may store several wrong values for a line: the worst stands for all of them.
             if key not in found or (culprit.error or math.inf) > (found[key].error or math.inf):
                 found[key] = culprit
                 self._located[culprit] = stored, finding
@@ -123,9 +124,11 @@ class Findings:
         of_kernels = {stored.graph.part for stored in self._judge.wrong}
         for graph in self._stages.wrong:
             parts = {each.part for each in graph.lowered}
+            # A wrong kernel makes its graph wrong, which says nothing of the passes before it.
             if of_kernels & parts:
                 continue
             of = stage_of(graph, self._before)
+            # A kernel that was not compared may be the wrong one: then no stage is accused.
             if of is None and graph.judged is not None and not self._judge.open_parts & parts:
                 error, eager = graph.judged.error, graph.judged.eager_error
                 of = WrongStage(
@@ -150,6 +153,7 @@ class Findings:
             yield culprit
         wrong = any(each is Judgement.WRONG for each in self._verdicts)
         is_explained = self._judge.wrong or self._stages.wrong or self._options.train
+        # A graph that was not compared may be the wrong one, so Dynamo is accused only where all were.
         if wrong and not is_explained and not self._stages.not_compared:
             yield _stage_culprit(WrongStage("graph", "what Dynamo made of the code", None, (), math.inf, 0.0))
 

@@ -55,6 +55,7 @@ def lost_rounding(module: Any, nodes: list[Any], known: Values, node: Any, value
     short = [each for each in nodes if is_short(each) and each is not node]
     if not short or any(map(written_arguments, nodes)):
         return None
+    # Without any of the roundings but the last: a kernel that keeps all in float32 has just these values.
     with_none = _share(_values(module, nodes, known, set(short))[node], value)
     if with_none <= _FITS:
         shares = {each: _share(_values(module, nodes, known, {*short} - {each})[node], value) for each in short}
@@ -220,11 +221,13 @@ class Piece:
                 made[node] = graph.create_node(
                     node.op, node.target, fx.map_arg(node.args, argument), fx.map_arg(node.kwargs, argument), node.name
                 )
+                # Without the values of the whole graph: Inductor computes them again for these inputs.
                 made[node].meta = {name: each for name, each in node.meta.items() if name not in _OF_GRAPH}
                 if settings.get("emulate_precision_casts") and _rounds_in_eager(node):
                     made[node].meta[_BARRIER] = True
         graph.output(tuple(made[each] for each in outputs))
         module = fx.GraphModule(self.stored.graph.module, graph)
+        # Copies, because the compiled code writes to its inputs where the piece does.
         arguments = [each.clone() for each in self.inputs.values()]
         with config.patch({**COMPILING_AGAIN, **settings}), _falling_back(fallback):
             results = compile_fx_inner(module, arguments, is_inference=True)([each.clone() for each in arguments])
@@ -274,6 +277,7 @@ def located(
     Args:
         reasons: those found so far, by operation and line: the same one is not searched again, and at most `most` are.
     """
+    # A call of a library is one operation: there is nothing to search in it, or to fuse otherwise.
     if stored.call.is_external:
         return PieceFinding(stored.node)
     if stored.late is not None:
@@ -405,6 +409,7 @@ def _why(piece: Piece, *, against_eager: bool) -> PieceFinding:
     for change in CHANGES:
         if change.only not in ("", device, "short") or (change.only == "short" and not _is_short(piece)):
             continue
+        # One operation is not fused with anything, so this would compile the same kernel again.
         if change.settings.get("max_fusion_size") and len(piece.nodes) < 2:
             continue
         found = piece.judged(change.settings, is_strict=against_eager)

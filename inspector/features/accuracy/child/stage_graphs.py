@@ -182,11 +182,13 @@ class StageJudge(Listener):
         import torch
 
         name, self.count = f"Dynamo's graph {self.count}", self.count + 1
+        # A copy, because Inductor's passes change the graph that they get.
         kept = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
         constants = _lift_constants(kept)
         refusal = ""
         if once:
             refusal = next(filter(None, map(why_not_again, kept.graph.nodes)), "")
+        # What is added to the list from here on was lowered from this graph.
         first = len(self._graphs())
         compiled: Any = compile_it(module, inputs, {})
         found = DynamoGraph(kept, self._graphs()[first:], constants=len(constants), compile_it=compile_it)
@@ -205,6 +207,7 @@ class StageJudge(Listener):
                 found.first_overlap = sorted(map(sorted, overlapping(values)))
             found.with_gradients = torch.is_grad_enabled()
             self._of_call = [_place(each) for each in values]
+            # Eager must draw what compiled code draws, and the call itself moves the generator on.
             random = torch.get_rng_state()
             result = compiled(*args)
             if self.backwards is not None:
@@ -223,6 +226,7 @@ class StageJudge(Listener):
         """Judge a call, with the random numbers that it had; return why it cannot be, else an empty text."""
         import torch
 
+        # Judging draws numbers, too: the program goes on with those it would have had.
         after = torch.get_rng_state()
         try:
             torch.set_rng_state(random)
@@ -245,6 +249,7 @@ class StageJudge(Listener):
             states = RandomStates()
             runs = GraphRuns(found.module, before, random)
             eager, values = runs.eager(), [*_pytree.tree_leaves(result), *args]
+            # Inductor then draws numbers of its own, and results with other ones say nothing.
             if not _has_eager_numbers() and states.torch_moved():
                 raise NotComputableError("it draws random numbers, and Inductor draws other ones")
             wrong = wrong_results(eager, values, runs)
@@ -374,6 +379,7 @@ def before_passes() -> Iterator[dict[int, Any]]:
     original = getattr(compile_fx, name)
 
     def passes(module: Any, *args: Any, **kwargs: Any) -> Any:
+        # The passes change it in place.
         found[id(module)] = copy.deepcopy(module.graph)
         return original(module, *args, **kwargs)
 
@@ -387,6 +393,7 @@ def stage_of(found: DynamoGraph, before: dict[int, Any]) -> WrongStage | None:
         earlier = before.get(id(graph.module))
         if earlier is None or not graph.arguments:
             continue
+        # From the last stage to the first: what an early one breaks is wrong in all graphs after it.
         of = wrong_pass(graph, earlier) or _wrong_lowering(found, graph, earlier)
         of = of or _refused(found, graph, earlier)
         of = of or _other_kind(found, graph) or _wrong_view(found, graph) or _wrong_write(found, graph, earlier)
@@ -453,6 +460,7 @@ def wrong_pass(graph: WatchedGraph, earlier: Any) -> WrongStage | None:
     except NotComputableError:
         return None
     runs = _NodeRuns(graph.module, earlier, graph.arguments)
+    # Results first: nodes may differ for good reason, as where a pass replaces what they mean.
     old_results, new_results = (_result_nodes(each) for each in (earlier, graph.module.graph))
     if not any(
         _differs(one, before[one], after[other], runs)
@@ -460,6 +468,7 @@ def wrong_pass(graph: WatchedGraph, earlier: Any) -> WrongStage | None:
         if one in before and other in after
     ):
         return None
+    # Passes keep the names of the nodes that they leave alone.
     named = {each.name: each for each in graph.module.graph.nodes}
     for node in earlier.nodes:
         other = named.get(node.name)
@@ -544,6 +553,7 @@ def _wrong_lowering(found: DynamoGraph, graph: WatchedGraph, earlier: Any) -> Wr
             ops = tuple(dict.fromkeys((operator_name(node), operator_name(other))))
             return WrongStage("decomposition", _BEFORE, other, ops, distance(later[other], values[node]), 0.0)
         wrong = _differs(other, values[node], later[other], runs)
+        # Both ways round: either graph may be the one whose values float64 convicts.
         wrong = wrong or _differs(other, later[other], values[node], runs)
         if wrong is not None:
             ops = tuple(dict.fromkeys((operator_name(node), operator_name(other))))
@@ -616,6 +626,7 @@ def _last_writer(found: DynamoGraph) -> Any:
 
     class Watching(fx.Interpreter):
         def run_node(self, n: Any) -> Any:
+            # A version counts writes, also those that leave the values as they were.
             version = written._version
             value = super().run_node(n)
             if written._version != version:

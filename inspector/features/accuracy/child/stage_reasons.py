@@ -219,6 +219,7 @@ def _undeclared_writes(found: DynamoGraph) -> _Undeclared | None:
                 for at, (one, other) in enumerate(zip(before, args, strict=True))
                 if not (schema[at].alias_info is not None and schema[at].alias_info.is_write)
                 and isinstance(one, torch.Tensor)
+                # NaN would differ from itself, and accuse an operator that wrote nothing.
                 and not torch.equal(one.nan_to_num(), other.nan_to_num())
             )
             if places:
@@ -331,6 +332,7 @@ def _place_by_operator(found: DynamoGraph, made: WrongStage, operator: str) -> N
     graphs = [each.module.graph for each in found.lowered if (each.stage == "backward") is (made.stage == "backward")]
     nodes = [each for graph in graphs for each in graph.nodes if str(each.meta.get("original_aten")) == operator]
     nodes = [each for each in nodes if place_of(each)[0] is not None]
+    # On several lines, it is not known which of them is wrong.
     if len({place_of(each)[:2] for each in nodes}) == 1:
         made.node, made.ops = nodes[-1], (operator.rpartition(".")[0],)
 

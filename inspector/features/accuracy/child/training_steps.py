@@ -71,6 +71,7 @@ class Float64Drawn(Float64):
 
         if operation(func) in ("rand", "randn", "rand_like", "randn_like"):
             short = kwargs.get("dtype") in (torch.float16, torch.bfloat16)
+            # float16 and bfloat16 have numbers of their own on the CPU, so they are drawn as they are.
             kwargs = {**kwargs, "dtype": kwargs["dtype"] if short else torch.float32}
             return func(*args, **kwargs).double()
         return super()._run(func, args, kwargs)
@@ -80,6 +81,7 @@ def copies(optimizer: Any) -> int:
     """Return how many times the parameters have to fit into memory, with the tensors that an optimizer keeps."""
     import torch
 
+    # Adam keeps two tensors of a parameter's size, SGD none; of others, one is assumed.
     kept = 2
     if "Adam" not in type(optimizer).__name__:
         kept = int(not isinstance(optimizer, torch.optim.SGD))
@@ -136,6 +138,7 @@ class Loss:
         """Call the file's function with the results, and with the model's arguments if it takes more."""
         function: Any = self._function
         try:
+            # The signature tells, because an exception of the function itself must not be taken for a wrong call.
             inspect.signature(entered_by_call(function)).bind(outputs)
         except TypeError:
             return function(outputs, *call.args, **call.kwargs)
@@ -166,6 +169,7 @@ def optimizer_of(file: Any, model: Any) -> tuple[Any, str]:
     if not isinstance(offered, torch.optim.Optimizer):
         what = f"--steps: optimizer of the file is a {type(offered).__name__}"
         raise TargetError(what, "write optimizer(model), which returns an optimizer of torch.optim")
+    # An optimizer of other parameters would train nothing, and each step would look right.
     known = set(map(id, parameters))
     if not all(id(each) in known for group in offered.param_groups for each in group["params"]):
         what = "--steps: optimizer of the file has parameters that are not the model's"
@@ -232,12 +236,14 @@ class SideBySide:
     def _take(self, step: int, call: Call, rerun: Rerun) -> None:
         """Take one step of each run, and judge it before the optimizers change the parameters."""
         found, own = self._found, self._own
+        # Judging calls the model again, and each call in training moves its buffers.
         before = _copies(own.model.buffers())
         found.runs += 1
         compiled = self._stepped(own, call, step, self._compiled)
         after = _copies(own.model.buffers())
         gradients_ = {name: each.grad for name, each in own.parameters.items()}
         results = self._free_runs(step, call)
+        # The verdict begins where the compiled call began.
         _put(own.model.buffers(), before)
         verdict = self._verdict(compiled, call, step)
         is_parted = verdict.judgement is Judgement.WRONG
@@ -253,6 +259,7 @@ class SideBySide:
         for name, parameter in own.parameters.items():
             parameter.grad = gradients_[name]
         _put(own.model.buffers(), after)
+        # Only now: a step is judged with the parameters that it was called with.
         for each in (own, *self._runs.values()):
             self._apply(each)
         if not self._is_strange and has_nonfinite(tuple(own.parameters.values())):
@@ -286,12 +293,14 @@ class SideBySide:
         import torch
 
         model = Copier().copy(self._own.model)
+        # With the memo, the copied optimizer holds the parameters of the copied model.
         memo = dict(zip(map(id, self._own.model.parameters()), model.parameters(), strict=True))
         optimizer = copy.deepcopy(self._own.optimizer, memo)
         if arithmetic is not None:
             arithmetic().model(model)
             for parameter, state in optimizer.state.items():
                 for key, value in state.items():
+                    # Its moments are as wide as the parameter; counters of steps stay as they are.
                     if isinstance(value, torch.Tensor) and value.shape == parameter.shape and precision_of(value.dtype):
                         state[key] = value.to(parameter.dtype)
         return Trained(model, optimizer, arithmetic)
@@ -307,6 +316,7 @@ class SideBySide:
         if arithmetic is not None:
             arguments = arithmetic.call(arguments)
         for each in run.model.parameters():
+            # Gradients would add up over the steps.
             each.grad = None
         stance: Any = nullcontext()
         if module is None:  # the eager side: a model may compile parts of itself
@@ -350,6 +360,7 @@ class SideBySide:
             except Exception as error:  # float64 does not suit the model
                 raise EagerError from error
             finally:
+                # The court asks the arithmetic that it has given what the run read and refused.
                 arithmetic.read, arithmetic.refused = drawn.read, drawn.refused
 
         court = Court(eager, watched, run, self._budget, built=True)
@@ -381,6 +392,7 @@ class SideBySide:
             is_plain = isinstance(gradient, torch.Tensor) and parameter.is_floating_point() and parameter.numel()
             if not is_plain or gradient.layout is not torch.strided or parameter.element_size() not in integers:
                 continue
+            # The last bit of zero is the smallest number there is, which changes nothing.
             steep = torch.where(parameter != 0, gradient.double().abs(), 0.0).nan_to_num(0.0, 0.0, 0.0)
             if float(steep.max()) > best:
                 best, place = float(steep.max()), (name, parameter, int(steep.argmax()))

@@ -180,6 +180,7 @@ def _marking(original: Callable[..., Any]) -> Callable[..., Any]:
         from torch._inductor.virtualized import V
 
         nodes = scheduler_nodes(schedule)
+        # Torch still gets its own call; its answer is not needed, since this one's is written into the code.
         original(schedule, kernel_name, is_extern)
         return _mark(V.graph, WatchedCall(kernel_name, False, False, *_buffers(V.graph, nodes), _origins(nodes)))
 
@@ -199,6 +200,7 @@ def _marking_external(original: Callable[..., Any]) -> Callable[..., Any]:
         else:
             origins = []
             exact = []
+        # Several nodes may come together in one call: the one of its operator is what it computes.
         of_target = [each for each in exact if each.target is getattr(operation, "op_overload", None)] or exact
         only = None
         if len(of_target) == 1:
@@ -220,6 +222,7 @@ def _buffers(graph: Any, nodes: list[Any]) -> tuple[dict[str, str], dict[str, st
     """Return the variable of each buffer that nodes of the scheduler read and write."""
     real = graph.scheduler.mutation_real_name
     written = dict.fromkeys(name for node in nodes for name in node.get_buffer_names())
+    # What a kernel makes and reads itself is no input of it.
     read = dict.fromkeys(each.name for node in nodes for each in node.read_writes.reads if each.name not in written)
     return {name: real.get(name, name) for name in read}, {name: real.get(name, name) for name in written}
 
@@ -237,6 +240,7 @@ def _noting_values(original: Callable[..., Any]) -> Callable[..., Any]:
         if dtype is not None and hasattr(result, "get_dtype") and result.get_dtype() != dtype:
             lowering.__dict__.setdefault("_ctrace_other_dtypes", []).append(node)
         if type(storage).__name__ == "StorageBox":
+            # What it is now is kept beside it: a storage gets other data when it is realized or written to.
             lowering.__dict__.setdefault("_ctrace_values", []).append((node, storage, storage.data))
         elif type(result).__name__ == "TensorBox":
             lowering.__dict__.setdefault("_ctrace_views", []).append((node, storage))
@@ -297,6 +301,7 @@ def _instrumenting(original: Callable[..., Any], found: list[WatchedGraph]) -> C
                 graph.written |= dict.fromkeys(writing & {*call.origins}, number)
         graph.instrumented = text != wrapper_code.value
         wrapper_code.value = text
+        # Its place in this list is the number in its code, so it is added before that can run.
         _graphs.append(graph)
         found.append(graph)
         return original(lowering, wrapper_code)
@@ -349,6 +354,7 @@ def _with_clearing(lines: list[str]) -> list[str]:
 def _entering(indent: str, graph: int, inputs: str) -> tuple[str, str]:
     module = "ctrace.inspector.features.accuracy.child.watched_kernels"
     return (
+        # The generated module imports nothing of ours, so the line brings its own import.
         f"{indent}from {module} import entered as _entered, called as _called",
         f"{indent}_entered({graph}, [{inputs}], locals())",
     )
