@@ -53,6 +53,7 @@ def other_dtypes(subject: Any) -> dict[str, Change]:
 
     def changed(call: Call, dtype: Any) -> Call:
         left = [name for name in names if name not in _taken(subject, call)]
+        # A call that passes a dtype already gets another in its place; one that passes none gets it by name.
         if not left or any(isinstance(one, torch.dtype) for one in leaves(call)):
             call = with_leaves(call, lambda leaf: isinstance(leaf, torch.dtype), lambda _: dtype)
         return Call(call.args, {**call.kwargs, **dict.fromkeys(left, dtype)})
@@ -219,6 +220,7 @@ def _of_count(call: Call, only: int | None = None) -> Call:
 
     wide = (torch.int64, torch.int32, torch.int16)
     found = [each for each in tensors(call) if each.dtype in wide and each.numel()]
+    # Of a single tensor, the probe of all of them is the same call.
     if not found or (only is not None and (len(found) == 1 or only >= len(found))):
         raise TargetError("no such integers", "")
     chosen = {id(each) for each in (found if only is None else found[only : only + 1])}
@@ -251,6 +253,7 @@ def _signature(subject: Any) -> inspect.Signature | None:
     import torch
 
     try:
+        # The call of a module takes anything, and hands it to `forward`, which has the parameters.
         return inspect.signature(subject.forward if isinstance(subject, torch.nn.Module) else subject)
     except (TypeError, ValueError):
         return None
@@ -272,6 +275,7 @@ def _taken(subject: Any, call: Call) -> set[str]:
     if signature is None:
         return set()
     try:
+        # It tells which parameters the positional arguments are for.
         return set(signature.bind(*call.args, **call.kwargs).arguments)
     except TypeError:
         return set(signature.parameters)
@@ -325,6 +329,7 @@ def _sparse(call: Call, at: int) -> Call:
     import torch
 
     every = [leaf for leaf in tensors(call) if leaf.dim() == 2 and leaf.is_floating_point()]
+    # A tensor that is not strided has such a layout already.
     if at >= len(every) or every[at].layout is not torch.strided:
         raise TargetError("no such matrix", "")
     return mapped(call, lambda leaf: leaf.detach().to_sparse() if leaf is every[at] else leaf)
@@ -340,10 +345,12 @@ def _in_float64(leaf: Any) -> Any:
 
 def _one_of_floats(call: Call, at: int, change: Callable[[Any], Any]) -> Call:
     every = tensors(call)
+    # Alone, it has no others to differ from, so nothing would be mixed.
     if len(every) < 2 or at >= len(every) or not every[at].is_floating_point():
         raise TargetError("no such tensor", "")
     made = change(every[at].detach())
     if made is not None and made.is_floating_point():
+        # A cast makes a tensor without a history: the probe must not change what has gradients, too.
         made.requires_grad_(every[at].requires_grad)
     return mapped(call, lambda leaf: made if leaf is every[at] else leaf)
 
@@ -384,6 +391,7 @@ def _with_other(call: Call, chosen: Any, change: Callable[[Any], Any]) -> Call:
 
     if chosen.layout is not torch.strided or chosen.is_nested:
         raise TargetError("it has no strides", "")
+    # A tensor of its own, as a program would pass it; a view would also be a probe of shared memory.
     made = change(chosen.detach()).clone().requires_grad_(chosen.requires_grad)
     return mapped(call, lambda leaf: made if leaf is chosen else leaf)
 
@@ -392,6 +400,7 @@ def _without_elements(call: Call) -> Call:
     """Pass an empty list, tuple or dictionary for each."""
 
     def changed(value: Any) -> Any:
+        # By the exact type, because a subclass may not be made without arguments.
         if type(value) in (list, tuple, dict):
             return type(value)()
         return value
@@ -418,6 +427,7 @@ def _without_key(call: Call, at: int) -> Call:
 
 def _cast(call: Call, which: Callable[[Any], bool], change: Callable[[Any], Any]) -> Call:
     made = mapped(call, lambda leaf: change(leaf.detach()) if which(leaf) else leaf)
+    # A probe that changes nothing would cost a call, and look like a further agreement.
     if all(one.dtype is other.dtype for one, other in zip(tensors(call), tensors(made), strict=True)):
         raise TargetError("no such input", "")
     return made

@@ -68,10 +68,12 @@ class SideWatch:
     @contextmanager
     def during(self, entry: str) -> Iterator[None]:
         """Watch the block, a call of this name."""
+        # Tracing slows each line of the program, so it is only on where something is watched.
         if not self._at:
             yield
             return
         self._entry = entry
+        # A debugger or a coverage tool may trace already, and goes on after the block.
         before = sys.gettrace()
         sys.settrace(self._trace)
         try:
@@ -81,6 +83,7 @@ class SideWatch:
 
     def _trace(self, frame: FrameType, _event: str, _argument: Any) -> Callable[..., Any] | None:
         file = frame.f_code.co_filename
+        # What an evaluated condition calls is no part of the program's run.
         if file in self._others or self._busy:
             return None
         real = self._real.get(file)
@@ -100,6 +103,7 @@ class SideWatch:
         def local(frame: FrameType, event: str, _argument: Any) -> Any:
             if self._busy:
                 return local
+            # The line before this event has ended without an exception, so what it stores is stored.
             if event != "exception":
                 for condition in begun:
                     self._seen[condition][True][self._entry] = None
@@ -142,6 +146,7 @@ class SideWatch:
         try:
             with unnoticed(), torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
+                # A copy, because an assignment in the condition must not become one of the program.
                 side = bool(eval(code, frame.f_globals, dict(frame.f_locals)))
             self._seen[condition][side][self._entry] = None
         except Exception as error:
@@ -149,12 +154,14 @@ class SideWatch:
         finally:
             torch.set_rng_state(torch_state)
             random.setstate(python_state)
+            # What the condition calls may have put another stream there.
             sys.stdout, sys.stderr = stdout, stderr
             self._busy = False
 
     def _note(self, condition: Condition, error: Exception) -> None:
         """Keep the error of a scenario; an odd probe may make the model itself raise there."""
         seen = self._seen[condition]
+        # Only errors that say that the condition itself cannot be read there.
         if not seen[True] and not seen[False] and isinstance(error, NameError | AttributeError | SyntaxError):
             self._failed[condition] = telling_line(kind_and_message(error))
 

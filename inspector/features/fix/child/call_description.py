@@ -128,6 +128,7 @@ class Literals:
             NoExpressionError: no name at the top of a module leads to it.
         """
         name, module = value.__qualname__, value.__module__
+        # Such as a lambda, or a class that a function defines: no import leads there.
         if "<" in name or module is None:
             raise NoExpressionError(name)
         if module == "builtins":
@@ -144,6 +145,7 @@ class Literals:
         """Write a configuration of transformers with what differs from its defaults."""
         dropped = ("transformers_version", "model_type", "architectures", "_name_or_path", "dtype", "torch_dtype")
         try:
+            # Only what differs from the defaults, so that the expression stays readable.
             defaults = type(value)().to_diff_dict()
         except Exception:  # a configuration that needs arguments
             defaults = {}
@@ -247,6 +249,7 @@ def describe(request: dict[str, Any]) -> None:
     import torch
 
     asked = CaptureRequest.from_file(Path(request["describe"]))
+    # As where the target runs: it may read files by relative paths.
     os.chdir(request["folder"])
     watch = _Watch([(os.path.realpath(file), line) for file, line in request["wanted"]])
     found: dict[str, Any] = {"calls": [], "error": ""}
@@ -283,6 +286,7 @@ def _model_calls(asked: CaptureRequest, watch: "_Watch") -> dict[str, Any]:
     calls = []
     for name, way in loaded.scenarios.items():
         for _ in range(_CALLS):
+            # Inputs of its own for each call, as a model may write to them.
             call = way.make()
             calls.append(_described(name, way, call, watch) | {"source": _source(asked, name, way, call)})
             with suppress(Exception), gradients(way):  # what the finding is may raise; calls up to there are described
@@ -343,6 +347,7 @@ class _Watch:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Watch the block."""
+        # A profile function sees no lines, and so slows a program less than a trace function does.
         sys.setprofile(self._event)
         try:
             yield
@@ -356,6 +361,7 @@ class _Watch:
         # Every constructor is seen, as nobody knows yet which module has the finding.
         if code.co_name == "__init__":
             self._construction(frame)
+        # Once a file: resolving a path asks the file system, and this runs in each call.
         file = self._real.get(code.co_filename)
         if file is None:
             file = self._real[code.co_filename] = os.path.realpath(code.co_filename)
@@ -384,6 +390,7 @@ class _Watch:
         own = None
         if code.co_argcount:
             own = frame.f_locals.get(code.co_varnames[0])
+        # The first construction counts: a module may call its own constructor again, to reset itself.
         if torch is None or not isinstance(own, torch.nn.Module) or id(own) in self._made:
             return
         if getattr(type(own).__init__, "__code__", None) is not code:
@@ -420,6 +427,7 @@ class _Watch:
                 with suppress(NoExpressionError):
                     seen.callee = literals.name(function)
             return
+        # A method that an instance or a decorator has replaced is not what a call by this name would reach.
         if not isinstance(own, torch.nn.Module) or not _is_code_of(getattr(type(own), code.co_name, None), code):
             return
         method = ""
@@ -468,4 +476,5 @@ def _without_defaults(
             kept.append(value)
         else:
             named[name] = value
+    # By identity: equal values may be of another type, and tensors do not compare with one answer.
     return kept, {name: value for name, value in named.items() if defaults.get(name, named) is not value}

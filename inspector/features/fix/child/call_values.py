@@ -59,6 +59,7 @@ def with_leaves(
             found = []
     if not found:
         raise TargetError("no such argument", "")
+    # Counted, because equal values are often the same object, and only one of them is to change.
     numbers = itertools.count()
     return _changed(call, lambda leaf: change(leaf) if next(numbers) in found else leaf)
 
@@ -102,6 +103,7 @@ def _leaves(value: Any, seen: dict[int, Any], deep: int) -> Iterator[Any]:
     for leaf in _pytree.tree_leaves(value):
         if not _holds_tensors(leaf, deep):
             yield leaf
+        # An object may hold itself, and a search must end.
         elif id(leaf) not in seen:
             seen[id(leaf)] = leaf
             yield from _leaves(list(attributes_of(leaf).values()), seen, deep - 1)
@@ -133,9 +135,11 @@ def _mapped(value: Any, change: Callable[[Any], Any], known: dict[int, Any], dee
         if not _holds_tensors(leaf, deep):
             return change(leaf)
         if id(leaf) not in known:
+            # A copy, because the next probe starts from the same object.
             made = copy.copy(leaf)
             known[id(leaf)] = made
             for name, part in attributes_of(leaf).items():
+                # Past the class's own way, which a frozen dataclass refuses.
                 object.__setattr__(made, name, _mapped(part, change, known, deep - 1))
         return known[id(leaf)]
 

@@ -67,6 +67,7 @@ class _Describer:
             return [type(value).__name__, repr(value)]
         if isinstance(value, float | complex | bytes):
             return [type(value).__name__, repr(value)]
+        # Where the same object stands twice, the description says so: a copy in its place would be a difference.
         if id(value) in self._seen:
             return ["same as", self._seen[id(value)]]
         self._seen[id(value)] = name
@@ -90,6 +91,7 @@ class _Describer:
                 ],
             ]
         if isinstance(value, set | frozenset):
+            # Sets have no order, and that of texts differs from process to process.
             return [type(value).__qualname__, sorted(map(plain_repr, value))]
         if isinstance(value, partial):
             return ["partial", self.describe([value.func, value.args, value.keywords], name, deep - 1)]
@@ -158,6 +160,7 @@ def digest(tensor: Any, *, exact: bool = True) -> str:
     with torch._C.DisableTorchFunctionSubclass(), torch.no_grad():
         plain = tensor.detach()
         if type(plain) is not torch.Tensor:
+            # The values are those of the memory, whatever the class makes of an op.
             plain = plain.as_subclass(torch.Tensor)
         if plain.is_nested:
             return digest_of(digest(each, exact=exact) for each in plain.unbind())
@@ -165,8 +168,10 @@ def digest(tensor: Any, *, exact: bool = True) -> str:
             plain = plain.int_repr()
         if plain.layout is not torch.strided:
             plain = plain.to_dense()
+        # Conjugates and negations may only be noted, so the memory would not have the values.
         plain = plain.resolve_conj().resolve_neg().cpu().contiguous()
         if not exact and plain.is_floating_point():
+            # Adding zero makes -0.0 the same as 0.0; one NaN stands for all of them.
             plain = torch.where(plain.isnan(), float("nan"), plain) + 0.0
         size = plain.numel() * plain.element_size()
         data = b""

@@ -39,6 +39,7 @@ def methods(model: Any, mined: Mined) -> list[Method]:
     seen: set[type] = {type(model)}
     if isinstance(model, torch.nn.Module):
         for path, module in model.named_modules():
+            # One of each class: others have the same methods.
             if type(module) not in seen and _is_in(type(module), mined.files):
                 seen.add(type(module))
                 inner += _methods_of(type(module), path, mined)
@@ -51,6 +52,7 @@ def methods(model: Any, mined: Mined) -> list[Method]:
 def _methods_of(cls: type, path: str, mined: Mined) -> Iterator[Method]:
     found: set[str] = set()
     for each in cls.__mro__:
+        # Methods of torch's own classes are the same before and after any repair.
         if each.__module__.partition(".")[0] in ("torch", "builtins", "abc", "typing"):
             continue
         for name, value in vars(each).items():
@@ -208,6 +210,7 @@ def _filled(
             given = None
             if one.name not in nothing:
                 given = _of_kind(one, value(call, index), method, model)
+            # Once one is passed by keyword, those after it have to be, too.
             if one.kind is one.KEYWORD_ONLY or one.name in nothing or len(args) < index:
                 kwargs[one.name] = given
             else:

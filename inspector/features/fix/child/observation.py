@@ -173,6 +173,7 @@ class ModelObserver:
                 try:
                     call = way.make()
                     modes.enter_context(training(self._model, way))
+                # These inputs have no such scenario.
                 except TargetError:
                     return
                 seed()
@@ -287,6 +288,7 @@ class ProgramObserver:
         """
         import torch
 
+        # A program may draw before it seeds, and two runs of it are compared.
         seed()
         raised = ""
         with ExitStack() as active:
@@ -303,6 +305,7 @@ class ProgramObserver:
                 raised = without_addresses(kind_and_message(error))
             except SystemExit as left:  # how many programs end
                 raised = f"SystemExit: {left.code}"
+        # After the program, since its last calls may have changed what it holds.
         state = [[name, _state(subject)] for name, subject in self._subjects.items()]
         self._entries.append(Entry("program", raised=raised, state=state))
         probing = Probing(self._request, self._watch)
@@ -336,6 +339,7 @@ class ProgramObserver:
             if model is None:  # `@torch.compile(dynamic=True)`
                 return lambda function: compile_(function, **options)
             made = original(model, **options)
+            # The call of a module is seen by its class, so it must stay a compiled module for the program.
             if isinstance(model, torch.nn.Module):
                 return made
             return self._noting(model, made)
@@ -361,11 +365,13 @@ class ProgramObserver:
     def _call(self, subject: Any, made: Any, args: Any, kwargs: Any) -> Any:
         name = self._name(subject)
         number = self._count.get(name, 0)
+        # A compiled function that another one calls is a part of that call.
         if self._is_inside or number >= _MOST_CALLS:
             return made(*args, **kwargs)
         self._count[name] = number + 1
         call = Call(args, kwargs)
         if number == 0 and len(self._first) < _MOST_SUBJECTS:
+            # Before the call, which may change both.
             self._first[name] = _first(subject, call)
         outcome: list[Any] = []
         errors: list[Exception] = []
@@ -383,6 +389,7 @@ class ProgramObserver:
         with self._inside():
             seen = observe(subject, call, entry, called=called, running=running, backward=False)
         self._entries.append(seen.entry)
+        # The program gets the exception, as it may expect it.
         if errors:
             raise errors[0]
         return outcome[0]

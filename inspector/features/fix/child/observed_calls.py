@@ -96,8 +96,10 @@ class References:
             return None
         try:
             with unnoticed():
+                # A call that draws must draw what the observed one drew.
                 self._random.restore()
                 subject, call = self._before
+                # Again a copy, because several calls begin from what was kept.
                 subject, call = arithmetic.model(copy.deepcopy(subject)), arithmetic.call(copied(call))
                 with arithmetic.active():
                     outputs = subject(*call.args, **call.kwargs)
@@ -133,6 +135,7 @@ def unexplained(before: Values, after: Values, references: References) -> str:
 
 
 def _judged(one: Any, other: Any, exact: Any, noisy: list[Any], every: list[Any]) -> str:
+    # A gradient that cancels out is small beside the others, and is judged by the size of all of them.
     scale = max((rms(wide(each)) for each in every if each.numel()), default=0.0)
     coarsest = coarser(precision_of(one.dtype) or FLOAT32, FLOAT32)
     found = judged(one, other, exact, noisy, scale, coarsest)
@@ -191,6 +194,7 @@ def observe(
         storages.add(f"state {name}", leaf)
     shared = before.sharing(storages)
     own = [leaf for _, leaf in leaves_of(subject, before)]
+    # A gradient from before would add to those of this call.
     if backward:
         _clear_gradients(*own, *leaves)
     references = None if rounding is None else rounding.references(subject, call, backward=backward)
@@ -264,6 +268,7 @@ class Rounding:
         if not file.exists():
             return  # the changed target raised there, or did not end: the entries differ
         self.compared += 1
+        # The file has only tensors, and nothing else in it may run.
         why = unexplained(values, Values(*torch.load(file, weights_only=True)), references)
         self.unexplained += [f"{entry.name}: {why}"] if why else []
 
@@ -305,6 +310,7 @@ def _no_gradients(_subject: Any, _call: Call, _outputs: Any) -> None:
 
 def _clear_gradients(*leaves: Any) -> None:
     for leaf in leaves:
+        # Only leaves keep a gradient, and reading that of others warns.
         if leaf.is_leaf:
             leaf.grad = None
 
@@ -336,6 +342,7 @@ def _backward(outputs: Any, running: Running = nullcontext) -> str | None:
     try:
         total = sum((_real(leaf) * _weights(leaf)).sum() for leaf in leaves)
         with running():  # hooks run
+            # A tensor in the state may be a result of the same graph, and a pass from it comes after this one.
             total.backward(retain_graph=True)
     except Exception as error:
         return telling_line(kind_and_message(error))
@@ -377,6 +384,7 @@ def _real(leaf: Any) -> Any:
 def _weights(leaf: Any) -> Any:
     import torch
 
+    # In float64, where the numbers of all elements are exact.
     count = torch.arange(leaf.numel(), device=leaf.device, dtype=torch.float64)
     return (
         (1.0 + _GRADIENT_STEP * (count % 7))

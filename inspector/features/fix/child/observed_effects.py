@@ -78,6 +78,7 @@ class Outside:
         elif event in _NETWORK:
             deed = f"use the network ({arguments[1]})"
         if deed and not any(each in deed for each in self._allowed):
+            # The first one is the reason: a program that is refused often tries another way.
             self.deed = self.deed or deed
             raise PermissionError(f"ctrace keeps a call with odd inputs from this: {deed}")
 
@@ -93,18 +94,21 @@ def noting_effects() -> Iterator[Effects]:
     """Record what the block prints, logs and warns, and show none of it."""
     effects = Effects()
     out, err = io.StringIO(), io.StringIO()
+    # After the check of levels and before the handlers, so that each record that is logged is seen once.
     original = logging.Logger.handle
 
     def handle(self: logging.Logger, record: logging.LogRecord) -> None:
         if record.name.startswith(
             ("torch._dynamo", "torch._inductor", "torch._functorch", "torch.fx", "torch._logging")
         ):
+            # What torch tells of compiling differs between the runs, and is not the program's.
             original(self, record)
             return
         effects.logged.append(f"{record.name} {record.levelname}: {without_addresses(record.getMessage())}")
 
     stdout, stderr = sys.stdout, sys.stderr
     with warnings.catch_warnings(record=True) as caught, patched(logging.Logger, "handle", handle):
+        # Python shows a warning once a place, and the calls of one run would then hide those of the other.
         warnings.simplefilter("always")
         sys.stdout, sys.stderr = out, err
         try:
@@ -121,10 +125,12 @@ def random_digest() -> str:
 
     version, words, gauss = random.getstate()
     parts = [digest(torch.get_rng_state()), f"{version} {array('L', words).tobytes().hex()} {gauss}"]
+    # Only if the program has it: importing it here would change what the program imports.
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
         kind, keys, *rest = numpy.random.get_state()
         parts.append(f"{kind} {keys.tobytes().hex()} {rest}")
+    # Asking for a generator would set up the GPU, which takes memory and time.
     if torch.cuda.is_initialized():
         parts += [digest(each) for each in torch.cuda.get_rng_state_all()]
     return digest_of(parts)

@@ -71,6 +71,7 @@ class StateCheckpoint:
         for where in {**self._containers, **later._containers}:
             item, was = self._containers.get(where, ("", {}))
             item_now, now = later._containers.get(where, (item, {}))
+            # Most containers do not change, and comparing them whole needs no texts.
             if was == now:
                 continue
             for key in {**was, **now}:
@@ -127,6 +128,7 @@ def leaves_of(subject: Any, state: StateCheckpoint | None = None) -> list[tuple[
     named = []
     if isinstance(subject, torch.nn.Module):
         named = list(subject.named_parameters())
+    # A parameter is also an item of its module's dictionary, and counts once.
     known = {id(leaf) for _, leaf in named}
     if isinstance(subject, torch.nn.Module):
         known |= {id(leaf) for leaf in subject.buffers()}

@@ -224,6 +224,7 @@ def _casting(part: str | None) -> Prepare:
             leaves += subject.buffers()
         for leaf in leaves:
             if leaf.is_floating_point():
+                # In place, so that an optimizer or a second name that holds the parameter still has it.
                 leaf.data = leaf.data.to(torch.bfloat16)
         return model
 
@@ -266,6 +267,7 @@ def _first_infinite(name: str) -> Prepare:
     def prepare(model: Any) -> Any:
         import torch
 
+        # By name, as each probe has another copy of the model.
         leaf = dict((*model.named_buffers(), *model.named_parameters())).get(name)
         if leaf is None:
             raise TargetError("no such leaf", "")
@@ -319,6 +321,7 @@ def _of_state() -> dict[str, Observer]:
                 raise TargetError("no such state", "")
             with torch.no_grad():
                 for leaf in leaves:
+                    # In place: a tied weight stays one tensor.
                     leaf.copy_(change(leaf))
             return model
 
@@ -363,6 +366,7 @@ def _of_others(subject: Any) -> list[Any]:
     import torch
 
     modules = list(modules_of(subject))
+    # What modules hold themselves is held by no other object.
     known = {id(value) for each in modules for value in own(each).values()}
     for each in modules:
         if isinstance(each, torch.nn.Module):
@@ -424,6 +428,7 @@ def _with_own_modules(subject: Any) -> tuple[Any, list[Any]]:
     memo: dict[int, Any] = {}  # parts that two of them share stay shared
     made = {id(each): copy.deepcopy(each, memo) for each in modules}
     closure = [
+        # A cell of its own, because copies of a function share the cells of the original.
         CellType(made[id(value)]) if id(value) in made else cell
         for value, cell in zip(_contents(subject), subject.__closure__ or (), strict=True)
     ]
@@ -431,6 +436,7 @@ def _with_own_modules(subject: Any) -> tuple[Any, list[Any]]:
     function = FunctionType(
         subject.__code__, {**subject.__globals__, **names}, subject.__name__, subject.__defaults__, tuple(closure)
     )
+    # The constructor of functions takes no defaults of keyword-only arguments.
     function.__kwdefaults__ = subject.__kwdefaults__
     return function, list(made.values())
 
@@ -566,6 +572,7 @@ def _saved(subject: Any, _called: Callable[..., Any], _call: Call) -> Any:
     """Return what a checkpoint has: keys, kinds, shapes and values."""
     return {
         "state_dict": {name: _plain(value) for name, value in subject.state_dict().items()},
+        # With both names of a tied tensor: a checkpoint has both.
         "parameters": [name for name, _ in subject.named_parameters(remove_duplicate=False)],
         "buffers": [name for name, _ in subject.named_buffers(remove_duplicate=False)],
     }
@@ -627,6 +634,7 @@ def _holders(subject: Any, path: str) -> Iterator[Any]:
         holder: Any = module
         for each in above:
             holder = own(holder).get(each)
+        # In the object itself: a property or a default of the class may run code.
         if name in own(holder) and _is_plain(own(holder)[name]):
             yield holder
 
@@ -657,6 +665,7 @@ def _others(value: Any, mined: Mined) -> Iterator[Any]:
 
 def _setting(path: str, value: Any) -> Prepare:
     def prepare(model: Any) -> Any:
+        # A value of another type would reach what no caller does.
         holders = [each for each in _holders(model, path) if type(_held(each, path)) is type(value) or _is_unset(each)]
         if not holders:
             raise TargetError("no such attribute", "")
@@ -762,6 +771,7 @@ def _penalized(subject: Any, called: Callable[..., Any], call: Call) -> Any:
     if not results or not leaves:
         return outputs
     with torch.enable_grad():
+        # Squares, because the gradient of a sum of linear results is constant, and has no gradient.
         total = sum(each.square().sum() + each.sum() for each in results)
         first: tuple[Any, ...] = torch.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
         again = [each for each in first if each is not None and each.requires_grad]

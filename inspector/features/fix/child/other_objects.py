@@ -73,6 +73,7 @@ def _store(holder: Any, key: Any) -> dict[Any, Any]:
 def _places(module: Any, path: str) -> Iterator[_Place]:
     """Yield where a module has `rate`, `config.rate` or `options['rate']`, if it does."""
     keys: list[Any] = []
+    # Paths may have subscripts, and a parser reads them as Python does.
     node = ast.parse(f"self.{path}", mode="eval").body
     while isinstance(node, ast.Attribute | ast.Subscript):
         keys.insert(0, node.attr if isinstance(node, ast.Attribute) else getattr(node.slice, "value", None))
@@ -134,6 +135,7 @@ def _emptied(value: Any) -> Any:
     """Return a container of the same class without elements; one with default values gets what is read from it."""
     if not isinstance(value, dict):
         return type(value)()
+    # A copy, which keeps the default of a defaultdict; its constructor would take it as an argument.
     made = copy.copy(value)
     made.clear()
     return made

@@ -203,6 +203,7 @@ def _values(call: Call, change: Callable[[Any], Any], which: Callable[[Any], boo
             return leaf
         with torch.no_grad():
             new = change(leaf.detach()).to(leaf.dtype)
+            # In the strides of the input: a change of the values must not be one of the layout, too.
             made = torch.empty_like(leaf.detach())
             made.copy_(new)
         return made.requires_grad_(leaf.requires_grad)
@@ -404,5 +405,6 @@ def _subclassed(call: Call) -> Call:
     import torch
 
     if not _subclasses:
+        # One class for all probes: Dynamo guards on it, and would compile for each new one.
         _subclasses.append(type("Subclass", (torch.Tensor,), {}))
     return _changed(call, lambda leaf: leaf.detach().clone().as_subclass(_subclasses[0]))

@@ -129,12 +129,15 @@ class Probing:
         """Call a fresh subject once for each probe."""
         asked = self._request.probes
         named = {**mined(self._request.mined.numbers), **further(self._request.mined.further)}
+        # Searches are dear, and only run while a condition has a side that no call has reached.
         more = {name for name in {**searches(), **redrawn(_SEARCHED)} if name not in named}
         for name, observer in self._observers(fresh()).items():
             full = f"{subject_name}, {name}"
+            # Processor time, so that a busy machine does not leave more out than an idle one.
             is_late = asked is None and time.thread_time() > self._ends
             if asked is None and name in more and (is_late or not self._watch.missing()):
                 continue
+            # Where nothing draws, other random numbers make the same call once more.
             if asked is None and observer.draws and not self._draws:
                 continue
             if is_late:
@@ -179,6 +182,7 @@ class Probing:
                 # The condition of a loop is mostly true and then false in one call: what counts is no round at all.
                 alone = [each for each in reached if each not in other] or reached
                 names = [each.removeprefix(f"{subject_name}, ") for each in alone]
+                # The scenario itself takes this side, and all observers were run with its inputs.
                 if subject_name in names:
                     continue
                 drawn = next((name for name in names if name in known and known[name].draws), "")
@@ -228,6 +232,7 @@ class Probing:
                 f"{OTHERS_IN_FLOAT64}{ON}{name}": _crossed(found[OTHERS_IN_FLOAT64], found[name])
                 for name in _OTHER_VALUES
             }
+        # A later run repeats what an earlier one made up, although its own conditions may not ask for it.
         for full in self._request.probes or ():
             name = full.rpartition(", ")[2]
             missed, _, inputs = name.rpartition(ON)
@@ -241,6 +246,7 @@ class Probing:
             call = _changed(observer, way)
         except _NO_SUCH_FORM:
             return  # these inputs have no such form
+        # Again: making the inputs may have drawn, and what a repair changes there must not shift later numbers.
         seed()
         try:
             with noting_effects():
@@ -375,6 +381,7 @@ def callable_of(subject: Any, request: ProofRequest, *, keeps: bool = False) -> 
     import torch
 
     if not keeps:
+        # Otherwise a call could run what was compiled for another copy of the model.
         torch._dynamo.reset()
     return torch.compile(subject, backend="eager")
 
@@ -409,6 +416,7 @@ def ending_after(seconds: float) -> Iterator[None]:
     Raises:
         CallTooLongError: the block took too long.
     """
+    # Python delivers signals to the main thread only, and only that may set a handler.
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -425,6 +433,7 @@ def ending_after(seconds: float) -> Iterator[None]:
     try:
         yield
     finally:
+        # A signal may already be on its way when the timer stops.
         is_active = False
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

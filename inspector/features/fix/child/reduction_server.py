@@ -48,6 +48,7 @@ _RAISED = 1
 
 def main(_loaded: frozenset[str]) -> None:
     """Serve requests from stdin until it closes; the first line asks for an answer once torch is imported."""
+    # Answers go through a descriptor of their own: what an imported module prints must not get between them.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     with open(os.devnull, "r+b", buffering=0) as null:  # noqa: PTH123
         os.dup2(null.fileno(), 1)
@@ -66,6 +67,7 @@ def _import_tracing() -> None:
     import torch
     import torch._dynamo
 
+    # It imports torch's backends, which each candidate would otherwise do by itself.
     torch._dynamo.list_backends()
 
 
@@ -101,6 +103,7 @@ def _learn(pipe: int) -> None:
     with os.fdopen(pipe, "rb") as source:
         if _LEARNED.is_complete:
             return
+        # A process that the candidate left could still hold the pipe open, and reading would not end.
         os.set_blocking(pipe, False)
         names = [each for each in (source.read() or b"").decode().split("\n") if each and each not in sys.modules]
     for name in names:
@@ -127,6 +130,7 @@ _LEARNED = _Learned()
 def _teach(pipe: int, before: frozenset[str]) -> None:
     """Name the modules that a candidate imported, as far as they fit into a pipe that nobody reads yet."""
     if not _LEARNED.is_complete:
+        # A copy, since a thread of the candidate may import something now.
         text = "\n".join(each for each in list(sys.modules) if each not in before and each != "__main__")
         with suppress(OSError):
             os.set_blocking(pipe, False)
@@ -143,6 +147,7 @@ def _waited(pid: int, until: float) -> tuple[int, bool]:
         if time.monotonic() > until:
             timed_out = True
             with suppress(ProcessLookupError):
+                # Both, because the candidate may not have made its own group yet.
                 os.killpg(pid, signal.SIGKILL)
                 os.kill(pid, signal.SIGKILL)
         time.sleep(_POLL_SECONDS)
@@ -152,9 +157,11 @@ def _child(request: dict[str, Any], pipe: int) -> None:
     status = _NOT_RUN
     before = frozenset(sys.modules)
     try:
+        # A group of its own, so that all its processes can be ended at once.
         os.setsid()
         with _output(request["output"]):
             status = _work(request)
+            # It waits for threads and their ends, as Python does before it exits; `os._exit` would not.
             threading._shutdown()  # type: ignore[attr-defined]
     except BaseException:
         import traceback
@@ -181,6 +188,7 @@ def _output(path: str) -> Iterator[IO[bytes]]:
     """Send stdout and stderr of this process to a file."""
     with open(path, "ab", buffering=0) as file:  # noqa: PTH123
         for number in (1, 2):
+            # Also the descriptors, which libraries in C and processes of the candidate write to.
             os.dup2(file.fileno(), number)
         sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False, errors="replace")
         sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False, errors="replace")
@@ -219,9 +227,11 @@ def _run_file(file: str, recorder: Recorder) -> int:
     os.chdir(Path(file).parent)
     sys.argv = [file]
     sys.path.insert(0, str(Path(file).parent))
+    # A fork has the random state of the server, and all candidates would draw the same numbers.
     random.seed()
     main = ModuleType("__main__")
     main.__dict__.update(__file__=file, __builtins__=builtins, __loader__=SourceFileLoader("__main__", file))
+    # What it defines can be pickled, and found by name, only if its module is this one.
     sys.modules["__main__"] = main
     try:
         exec(compile(Path(file).read_bytes(), file, "exec", dont_inherit=True), main.__dict__)
