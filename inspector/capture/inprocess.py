@@ -58,6 +58,7 @@ def call_compiled(
     try:
         _run(log, function, {"base": Way(lambda: call, ScenarioKind.BASE)}, Options(build=build), owned, CALLS)
     except EagerError as error:
+        # The function's own error, as a caller of it would get.
         raise (error.__cause__ or error) from None
 
 
@@ -88,6 +89,7 @@ def call_afresh(
         with _put_back(function):
             _run(log, function, ways, options, owned, calls)
     finally:
+        # Again, so that the program compiles for itself, without ctrace's hooks in its code.
         torch._dynamo.reset()
 
 
@@ -123,6 +125,7 @@ def _put_back(function: Any) -> Iterator[None]:
     modules = []
     if isinstance(function, torch.nn.Module):
         modules = list(function.modules())
+    # One by one, since `train` would set modules that the program froze on purpose.
     modes = [module.training for module in modules]
     parameters = []
     if isinstance(function, torch.nn.Module):
@@ -195,6 +198,7 @@ def ways_of(inputs: Any, kwargs: Mapping[str, Any]) -> dict[str, Way]:
 
 
 def _copied_call(call: Call) -> Call:
+    # The mapping is new in each call, and the values are the caller's own, as in a plain call.
     return Call(call.args, dict(call.kwargs))
 
 

@@ -98,6 +98,7 @@ def _exercise() -> None:
     """Compile code that breaks, recompiles, fuses and runs backward, an attention, a product, and code without ops."""
     import torch
 
+    # Without an op, Dynamo leaves the function alone, which is recorded as well.
     @torch.compile
     def idle(x: Any) -> Any:
         return x
@@ -119,6 +120,7 @@ def _exercise() -> None:
     @torch.compile
     def probe(x: Any) -> Any:
         y = torch.exp(x * 2)
+        # An explicit break: any other reason for one may go away with a new version of torch.
         torch._dynamo.graph_break()
         return y / y.sum(dim=-1, keepdim=True)
 

@@ -52,7 +52,9 @@ def enables_cuda_graphs(backend: str | None, mode: str | None, options: Mapping[
     """Whether compiled code records CUDA graphs on a GPU; `options` are settings of Inductor beside the mode's."""
     from torch._inductor import config
 
+    # The `cudagraphs` backend records by itself, and has none of Inductor's settings.
     if not is_inductor(backend):
         return backend == "cudagraphs"
+    # In this order, as torch.compile lets options override the mode.
     chosen = {**settings_of_mode(mode), **options}
     return bool(chosen.get("triton.cudagraphs", config.triton.cudagraphs))

@@ -114,6 +114,7 @@ def _import(request: CaptureRequest, preloaded: Preloaded) -> ModuleType:
     if path.is_dir():  # `hf:FOLDER`
         found: ModuleType = child_door("fake").module_of_folder(path)
         return found
+    # As Python sets it for a script: the file may parse its arguments.
     sys.argv = [str(path)]
     first_on_path(path.resolve().parent, preloaded)
     spec = importlib.util.spec_from_file_location(path.stem, path.absolute())
@@ -138,6 +139,7 @@ def _import_by_name(name: str) -> ModuleType:
 
 def _model(module: ModuleType, name: str | None, where: str) -> Callable[..., Any]:
     found: Any = module
+    # A dotted name leads into objects of the file, such as to a layer of a model.
     for part in (name or "model").split("."):
         found = _attribute(found, part, where)
     # A function called `model` may make the model; one with parameters is the model, see `_made`.
@@ -167,6 +169,7 @@ def _is_factory(found: Any) -> bool:
 
 def _made(factory: Callable[[], Any], name: str, where: str) -> Any:
     try:
+        # The signature tells, because an error inside of the constructor must stay the user's own.
         inspect.signature(factory).bind()
     except TypeError:
         if isinstance(factory, type):
@@ -186,6 +189,7 @@ def _scenarios(module: ModuleType, where: str) -> Mapping[Any, Any]:
 
 def _base(module: ModuleType, request: CaptureRequest, model: Any, where: str) -> Callable[[], Call]:
     if request.options.inputs:
+        # What the command line says counts before the file.
         return lambda: make_inputs(request.options.inputs)
     if not hasattr(module, "inputs"):
         todo = 'add `def inputs(): return (...)`, or pass --input "float32[8,128]"'
@@ -198,6 +202,7 @@ def _call(inputs: Any, model: Any, what: str) -> Call:
 
     They are a tuple, a dict of keyword arguments, a pair of these, one tensor, or a function that returns one of these.
     """
+    # A tensor cannot be called, but a subclass of one may define it.
     if callable(inputs) and not _is_tensor(inputs):
         value = inputs()
     else:
@@ -235,6 +240,7 @@ def entered_by_call(model: Any) -> Any:
     import torch
 
     function = getattr(model, "forward", model)
+    # The module's own forward only raises, and its signature takes anything.
     is_unimplemented = getattr(function, "__func__", None) is torch.nn.Module.forward
     if is_unimplemented:
         return model
@@ -248,6 +254,7 @@ def _check_signature(model: Callable[..., Any], call: Call, where: str) -> None:
     except (TypeError, ValueError):  # a builtin without a signature
         return
     try:
+        # Before anything compiles: Dynamo would report the wrong call as an error in the model.
         signature.bind(*call.args, **call.kwargs)
     except TypeError as error:
         names = ", ".join(str(parameter) for parameter in signature.parameters.values())
@@ -264,6 +271,7 @@ def provoked(model: Any, base: Make, call: Call) -> dict[str, Way]:
     for vary in _suspects(model, tensors(call)):
         for name, way in varied(base, vary, ScenarioKind.PROVOKED).items():
             if _can_be_made(way):
+                # The first suspect of a name counts: two may lead to the same change.
                 found.setdefault(name, way)
     return found
 
@@ -285,6 +293,7 @@ def _suspects(model: Any, inputs: list[Any]) -> Iterator[Vary | InputChoice]:
 
     yield from _sizes(inputs)
     if isinstance(model, torch.nn.Module):
+        # The mode that it is not in.
         yield InputChoice("mode", ("eval" if model.training else "train",))
     if torch.is_grad_enabled():
         yield InputChoice("grad", ("off",))

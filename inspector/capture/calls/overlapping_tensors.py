@@ -17,18 +17,21 @@ def overlapping(values: Sequence[Any]) -> Iterator[list[int]]:
 
     spans: dict[int, tuple[int, int, int]] = {}
     for at, each in enumerate(values):
+        # Subclasses and other layouts may have memory of which this knows nothing.
         is_plain = type(each) in (torch.Tensor, torch.nn.Parameter) and each.layout is torch.strided
         if is_plain and not each.is_meta and each.numel():
             # The same tensor twice is no overlap: both arguments have the same copy.
             spans.setdefault(id(each), (*_span(each), at))
     group: list[int] = []
     end = 0
+    # In the order of addresses, so that each has to be compared with what came before it only.
     for begin, last, at in sorted(spans.values()):
         if begin >= end:
             if len(group) > 1:
                 yield group
             group = []
         group.append(at)
+        # A long tensor may reach past several short ones inside it.
         end = max(end, last)
     if len(group) > 1:
         yield group
@@ -43,8 +46,10 @@ def copied_together(tensors: Sequence[Any], dtype: Any = None) -> list[Any]:
 
     spans = list(map(_span, tensors))
     storage = tensors[0].untyped_storage()
+    # Rounded down, so that the offset of each tensor is a whole number of its elements.
     begin = (min(first for first, _ in spans) - storage.data_ptr()) // _ALIGNED * _ALIGNED
     size = max(last for _, last in spans) - storage.data_ptr() - begin
+    # As bytes, since the tensors may be of several dtypes.
     memory = torch.empty(0, dtype=torch.uint8, device=tensors[0].device).set_(storage, begin, (size,), (1,)).clone()
     if dtype is not None:
         memory = memory.view(tensors[0].dtype).to(dtype)

@@ -100,8 +100,10 @@ class Bench(Struct):
 
     def calls(self, count: int) -> Sequence[Call]:
         """Return the arguments of `count` calls: the same ones for all, or new ones for each."""
+        # Inputs that a call changes must be new for each, or each call would time other values.
         if self.fresh:
             return [self.make() for _ in range(count)]
+        # Made once: drawing inputs for each block would take longer than some models.
         if self.cached is None:
             self.cached = self.make()
         return [self.cached] * count
@@ -131,6 +133,7 @@ def warm_up(bench: Bench, side: int, *, only_compile: bool = False) -> None:
         else:
             quiet += 1
         is_settled = (quiet >= _QUIET and _is_steady(times)) or (only_compile and quiet >= _QUIET)
+        # At least two calls without a compilation, since the length of blocks follows from their times.
         if len(times) >= _MOST_CALLS or (quiet >= 2 and time.monotonic() - since > _WARM_UP_SECONDS):
             break
         # A model that compiles in each call never settles, and its warm-up would take the whole limit.
@@ -158,6 +161,7 @@ def _is_steady(times: Sequence[float]) -> bool:
 def run_rounds(bench: Bench, rounds: int | None) -> None:
     """Alternate both sides for `rounds` rounds, or until there are enough, and record each round."""
     least = _BLOCK_SECONDS["cpu" if bench.device == "cpu" else "gpu"]
+    # Each side by its own speed, so that a block of the faster one is long enough, too.
     counts = [max(1, min(math.ceil(least / each), _MOST_IN_BLOCK)) for each in bench.single]
     # Both sides get equally many blocks, so the slower one decides how many fit.
     longest = max(count * each for count, each in zip(counts, bench.single, strict=True))
@@ -171,6 +175,7 @@ def run_rounds(bench: Bench, rounds: int | None) -> None:
 
 
 def _run_round(bench: Bench, rule: "_StopRule", counts: Sequence[int], blocks: int) -> None:
+    # A compilation in a round would be timed as a part of the calls.
     before = bench.compilations.total
     times: tuple[list[float], list[float]] = [], []
     for side in _sides(rule.number, blocks):
@@ -217,6 +222,7 @@ class _StopRule:
 
     def is_over(self) -> bool:
         clean = len(self._eager)
+        # A model that goes on compiling never gets enough rounds.
         if self.number - clean >= _MOST_UNCLEAN:
             return True
         if self._rounds is not None:

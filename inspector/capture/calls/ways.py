@@ -46,6 +46,7 @@ def gradients(way: Way) -> AbstractContextManager[Any]:
     modes = {"off": torch.no_grad, "on": torch.enable_grad, "inference": torch.inference_mode}
     if way.grad is None:
         return nullcontext()
+    # Made for each call, because such a context can be entered only once at a time.
     mode: AbstractContextManager[Any] = modes[way.grad]()
     return mode
 
@@ -66,9 +67,11 @@ def training(model: Any, way: Way) -> Iterator[None]:
         raise TargetError("--vary mode=...: the model is not an nn.Module", "a function has no train and eval modes")
     # Each module by itself: a program may have frozen some, such as batch norms in evaluation mode.
     before = [(module, module.training) for module in model.modules()]
+    # Through the model's own method, which may leave some of its modules as they are.
     model.train(way.training)
     try:
         yield
     finally:
         for module, was in before:
+            # Past `train`, which would set all modules below this one, too.
             module.training = was

@@ -94,10 +94,12 @@ def judged(
     """
     import torch
 
+    # A call in other arithmetic may return fewer values, which say nothing of this place.
     others = [each for each in (reference, *noisy) if each is not ABSENT]
     if _is_float(eager) and _is_float(compiled):
         eager, compiled = torch.tensor(eager, dtype=torch.float64), torch.tensor(compiled, dtype=torch.float64)
         others = [torch.tensor(each, dtype=torch.float64) for each in others if _is_float(each)]
+        # A float of Python mostly comes from a tensor of the model, by `item`, and has its rounding.
         precision: Precision | None = FLOAT32
     else:
         precision = None
@@ -127,6 +129,8 @@ def _exact(eager: Any, compiled: Any, others: Sequence[Any]) -> Judged:
         if eager.dtype != compiled.dtype:
             return Judged(Judgement.WRONG)
         if eager.shape == compiled.shape and all(_shape(each) == eager.shape for each in others):
+            # How many calls changed each value: one that none of them changed depends on no near tie, as far as they
+            # show.
             moved = torch.stack([each != eager for each in (eager, *others)]).sum(0)
             unseen = int(((eager != compiled) & (moved == 0)).sum())
             wrong = unseen > (_ties_unseen(int((moved == 1).sum()), len(others)) if bool(moved.any()) else 0)
@@ -196,6 +200,7 @@ class _Numbers(Struct, frozen=True):
     def _strange(self) -> Judged:
         """Judge NaN and infinities."""
         eager, compiled, truth = self.eager, self.compiled, self.truth
+        # Open is where compiled code is not as eager, and one of the three is not finite; the rest is measured.
         open_ = ~_same(eager, compiled) & ~(eager.isfinite() & compiled.isfinite() & truth.isfinite())
         if not bool(open_.any()):
             return Judged(Judgement.FINE)
@@ -204,13 +209,16 @@ class _Numbers(Struct, frozen=True):
             by_rounding |= _same(sample, compiled)
         overflow = compiled.isinf() & (truth * compiled.sign() >= self.overflows)
         exact = _same(truth, compiled) | overflow
+        # Not finite where neither float64, rounding nor an overflow of the dtype explains it.
         lost = ~compiled.isfinite() & ~exact & ~by_rounding
+        # A number where both eager and float64 have none.
         invented = compiled.isfinite() & ~eager.isfinite() & ~truth.isfinite() & ~by_rounding
         if bool((open_ & (lost | invented)).any()):
             return Judged(Judgement.WRONG)
         if bool((open_ & compiled.isfinite() & eager.isfinite() & ~truth.isfinite()).any()):
             return Judged(Judgement.UNDECIDED, why=NO_NUMBERS)
         better = open_ & compiled.isfinite() & truth.isfinite()
+        # No error of eager is known there, so the tolerances of the dtype bound how near is near.
         around = 4 * max(self.precision.rms, self.precision.largest)
         near = (compiled - truth).abs() <= around * (truth.abs() + rms(truth[truth.isfinite()]))
         if bool((better & ~near).any()):
@@ -221,6 +229,7 @@ class _Numbers(Struct, frozen=True):
         truth, off = self.truth[finite], (self.compiled - self.truth)[finite]
         if not off.numel():
             return Judged(Judgement.FINE)
+        # A call that overflowed at a place has no error there.
         errors = [(each - self.truth)[finite].nan_to_num(0.0, 0.0, 0.0) for each in (self.eager, *self.samples)]
         worst = max(self._measures(truth, off, errors), key=lambda each: each.times)
         if worst.times > 1:
@@ -233,6 +242,7 @@ class _Numbers(Struct, frozen=True):
 
     def _measures(self, truth: Any, off: Any, errors: list[Any]) -> Iterator["_Measure"]:
         values, by = truth.abs(), self.precision.rms
+        # What flushing to zero may take away, and, of a gradient, what is nothing beside the largest one.
         lost = _SMALLEST * self.precision.smallest + FLOAT32.largest * self.scale
         size, middle = rms(truth), _median(values[values > 0])
 
@@ -249,6 +259,7 @@ class _Numbers(Struct, frozen=True):
         yield measure(rms, _TIMES if off.numel() < _FEW else _RMS_TIMES, by / 2 * size + lost)
         yield measure(lambda each: float(each.abs().max()), _TIMES, by * float(values.max()) + lost)
         yield drift(1.0, by / 2 * size + lost)
+        # Without a value above zero, there is none to relate an error to.
         if middle > 0:
             # Relative to the value itself, but not below the median: an error of a value near zero says nothing.
             base = values + middle

@@ -115,6 +115,7 @@ class LibraryState:
         if issubclass(kind, (*_CONTAINERS, tuple)):
             return partial(_items, next(each for each in (*_CONTAINERS, tuple) if issubclass(kind, each)))
         if issubclass(kind, ModuleType):
+            # Past the module's own `__getattr__`, as in `_is_of_library`.
             return lambda module: _names(vars(module)) if self._is_of_library(str(vars(module)["__name__"])) else None
         if issubclass(kind, type):
             return lambda cls: _names(vars(cls)) if self._is_of_library(str(cls.__module__)) else None
@@ -125,6 +126,7 @@ class LibraryState:
 
 def _attributes(value: Any) -> list[Any] | None:
     try:
+        # Past the class's own lookup, which could run its code.
         attributes = object.__getattribute__(value, "__dict__")
     except AttributeError:
         return None
@@ -135,6 +137,7 @@ def _attributes(value: Any) -> list[Any] | None:
 
 def _items(base: Any, value: Any) -> list[Any] | None:
     """Return the items of a container, without the methods that a subclass overrides; of a dict, keys and values."""
+    # The base's own method, as a subclass may count or load when it is asked.
     if base.__len__(value) > _MOST_ITEMS:
         return None
     if base is dict:
@@ -199,4 +202,5 @@ def _differs(before: list[Any], now: list[Any] | None) -> bool:
 
 
 def _is_same_name(new: Any, old: Any) -> bool:
+    # Equal texts stand for the same name, although two strings are two objects.
     return type(new) is type(old) is str and bool(new == old)

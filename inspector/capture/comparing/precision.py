@@ -49,6 +49,7 @@ _KNOWN = {
 
 def precision_of(dtype: Any) -> Precision | None:
     """Return the bounds of a torch dtype, or None for integers, booleans and quantized dtypes."""
+    # By name, so that no torch has to be imported, and dtypes that this torch lacks do no harm.
     return _KNOWN.get(str(dtype).removeprefix("torch."))
 
 
@@ -87,5 +88,6 @@ def _settings(device: str) -> Iterator[str]:
         names = ("mkldnn.matmul", "mkldnn.conv", "mkldnn.rnn")
     reads += [partial(attrgetter(f"backends.{name}.fp32_precision"), torch) for name in names]
     for read in reads:
+        # Torch refuses some, and older ones lack others: each that answers counts.
         with suppress(AttributeError, RuntimeError):
             yield str(read())

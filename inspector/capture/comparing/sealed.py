@@ -88,6 +88,7 @@ class Sealed(Struct, frozen=True):
             self.kind.put(self.value, self.saved)
         except Exception:  # the program may have closed a file, or made an array read-only
             return False
+        # Asked again, as a type may take back only a part of its state.
         return not self.changed()
 
 
@@ -107,6 +108,7 @@ def inside(value: Any) -> Iterator[Any]:
     """Yield what an object refers to that has neither items nor attributes of its own."""
     if isinstance(value, GeneratorType):
         if value.gi_frame is not None:  # None: it is at its end
+            # A suspended generator refers to what its variables hold, and goes on with that.
             yield from value.gi_frame.f_locals.values()
     # Of an iterator written in C, only the collector knows what it refers to.
     elif _is_iterator(type(value)):
@@ -125,6 +127,7 @@ _REFERENCES: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (functools.partial, lambda value: value.args),
     (functools.partial, lambda value: value.keywords),
     (CACHE, lambda value: value.__wrapped__),
+    # A function of C has its module as `__self__`, which is no state of a call.
     (BuiltinMethodType | _WRAPPER, lambda value: None if isinstance(value.__self__, ModuleType) else value.__self__),
     (memoryview, lambda value: value.obj),
     (ContextVar, lambda value: value.get(None)),
@@ -138,6 +141,7 @@ def per_class(function: Callable[[type], T]) -> Callable[[type], T]:
     @functools.wraps(function)
     def remembered(cls: type) -> T:
         try:
+            # Asked for each object of a checkpoint, and a lookup is much faster than the search.
             return known[cls]
         except KeyError:
             found = known[cls] = function(cls)
@@ -197,6 +201,7 @@ def _summary(value: Any, deep: int = 4) -> Any:
         return len(value)
     if hasattr(type(value), "__length_hint__"):
         return operator.length_hint(value)
+    # Of any other value, only which one it is can be compared; its own content is read elsewhere.
     return id(value)
 
 
@@ -219,6 +224,7 @@ def _state_of_random(value: Any) -> Any:
 def _numpys(value: Any) -> Any:
     """Return the state of a generator of NumPy, of either kind, or of the source of bits that it uses."""
     if hasattr(value, "get_state"):
+        # The same form for every source of bits: by default, one of them gets a tuple.
         return value.get_state(legacy=False)
     return getattr(value, "bit_generator", value).state
 

@@ -124,6 +124,7 @@ class _Reader:
         """Whether an expression is a set whose order may differ between processes, or between copies."""
         match node:
             case ast.Set(elts=items):
+                # The hash of a number is the same in each process, so the order of such a set is, too.
                 return not all(isinstance(each, ast.Constant) and _is_stable(each.value) for each in items)
             case ast.SetComp():
                 return True
@@ -148,6 +149,7 @@ class _Reader:
             else:
                 owner = _UNKNOWN
         else:
+            # Without running a property of the program, which could draw by itself.
             owner = getattr_static(value, "__self__", _UNKNOWN)
             if owner is not _UNKNOWN:
                 owner = getattr(value, "__self__", _UNKNOWN)
@@ -165,6 +167,7 @@ class _Reader:
         if isinstance(owner, ModuleType):
             return vars(owner).get(node.attr, _UNKNOWN)
         try:
+            # Past properties and `__getattr__`, whose code must not run a second time.
             found = object.__getattribute__(owner, "__dict__").get(node.attr, _UNKNOWN)
         except AttributeError:
             return _UNKNOWN
@@ -280,6 +283,7 @@ class Sources:
         self._python = tuple({f"{paths[name]}{os.sep}" for name in ("stdlib", "platstdlib")})
         self._packages = tuple({f"{paths[name]}{os.sep}" for name in ("purelib", "platlib")})
         self._torch = folder_of_torch()
+        # ctrace's own frames are on the stack while it watches.
         self._ignored = tuple(each for each in (self._torch, OURS, folder_of_triton(), _folder_of("numpy")) if each)
         self._codes: dict[CodeType, Namespace] = {}
         self._found: dict[tuple[str, str, int], RandomSource] = {}
@@ -289,6 +293,7 @@ class Sources:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Collect what is called in the block, by this thread."""
+        # The program may profile itself, and goes on to do so after the block.
         before = sys.getprofile()
         # Unlike a trace function, a profile function sees calls of C, and does not slow down every line.
         sys.setprofile(self._profile)
@@ -324,6 +329,7 @@ class Sources:
 
     def _note(self, kind: SourceKind, what: str, file: str, line: int) -> None:
         known = self._found.get((what, file, line))
+        # Of two reasons on one line, the more certain one says more.
         if known is None or _ORDER.index(kind) < _ORDER.index(known.kind):
             self._found[what, file, line] = RandomSource(kind, what, file, line)
 
@@ -337,6 +343,7 @@ class Sources:
                 self.add(kind, name, frame)
         elif event == "call":
             code = frame.f_code
+            # These are functions of Python, which come as calls and not as calls of C.
             if code.co_name in _IS_COMPILING and code.co_filename.startswith(self._torch):
                 self.add(SourceKind.COMPILING, f"torch.compiler.{code.co_name}", frame.f_back)
         elif event == "return":
@@ -388,6 +395,7 @@ def _name(function: Any) -> str:
         return f"{'numpy' if 'multiarray' in owner.__name__ else owner.__name__}.{name}"
     if owner is None:
         return f"{getattr(function, '__module__', None) or ''}.{name}"
+    # A class method has its class as `__self__`, any other method its object.
     return f"{(owner if isinstance(owner, type) else type(owner)).__name__}.{name}"
 
 

@@ -50,6 +50,7 @@ class EagerBudget(Struct):
         """Reserve the seconds that a call is expected to take; return False if not enough are left."""
         expected = call * _SLOWER
         allowed = expected <= self.seconds
+        # Reserved before the call, because one that is too slow cannot be stopped halfway.
         self.seconds -= expected if allowed else 0
         return allowed
 
@@ -99,6 +100,7 @@ class Court:
 
     def verdict(self, compiled: CallResults, noisy_calls: int = _NOISY_CALLS) -> ResultVerdict:
         """Judge a compiled call's results; make at most `noisy_calls` randomly rounded eager calls."""
+        # Most calls agree, and then nothing else has to run.
         apart = disagreeing(self._eager.results, compiled)
         if not apart:
             return AGREED
@@ -132,6 +134,7 @@ class Court:
             return _verdict(Judged(Judgement.FINE), leaf, Rule.TOLERANCE)
         # Eager in place of the reference: the randomly rounded calls may still show a near tie.
         of_leaf = judged(leaf.eager, leaf.compiled, leaf.eager, noisy, self._scale(leaf, self._eager.results), coarsest)
+        # Errors from eager itself are no errors from the truth, so no report must show them as such.
         return _verdict(replace(of_leaf, eager_error=None, compiled_error=None), leaf, Rule.TOLERANCE)
 
     def _scale(self, leaf: Leaf, results: CallResults) -> float:
@@ -177,6 +180,7 @@ class Court:
             return False
         try:
             run = self._run(Noisy(seed))
+        # A rounding may send the program into an error that plain eager does not meet.
         except (EagerError, TargetError):
             return False
         if run is not None:
@@ -202,6 +206,7 @@ def _verdict(judged: Judged, leaf: Leaf, rule: Rule) -> ResultVerdict:
 def _badness(verdict: ResultVerdict) -> tuple[int, float]:
     order = (Judgement.FINE, Judgement.UNDECIDED, Judgement.WRONG)
     error = verdict.compiled_error or 0.0
+    # First by outcome, because an undecided place with a large error must not hide a wrong one.
     return order.index(verdict.judgement), error / verdict.eager_error if verdict.eager_error else error
 
 

@@ -133,6 +133,7 @@ class World(Struct):
     def restore(self) -> tuple[str, ...]:
         """Restore what has changed since the checkpoint; return what could not be restored, in torch's notation."""
         lost = [container.path for container, content in self.containers.values() if not container.restore(content)]
+        # A cache that has grown should give the same results, so it does not have to be as it was.
         lost += [each.path for each in self.hidden if not each.restore() and not each.kind.remembers]
         changed = [
             (tensor, copied) for tensor, version, copied in self.tensors if _has_changed(tensor, version, copied)
@@ -187,6 +188,7 @@ def is_plain(value: Any) -> bool:
         return len(value) < _LONG and all(map(is_plain, value))
     if isinstance(value, _WRAPPED):
         return isinstance(value.__func__, FunctionType)
+    # Values of torch that compare by content, and with which no cache entry dies.
     return type(value).__module__ == "torch" and type(value).__name__ in ("dtype", "device")
 
 
@@ -223,6 +225,7 @@ def look_into(**values: Any) -> World:
     tensors: dict[int, Any] = {}
     for name, value in values.items():
         for container, content in _reachable(value, tensors, world.hidden, name):
+            # The first path counts, as in `look`.
             world.containers.setdefault((container.kind, container.path), (container, content))
     world.tensors = list(_copies(tensors.values(), set()))
     return world
@@ -255,6 +258,7 @@ def _reachable(
 
     seen: dict[int, Any] = {}  # keeps the values alive, so that no temporary object frees its id
     waiting = deque([(name, "attribute", root)])
+    # Breadth first also means that the limit cuts off what is deepest.
     while waiting and len(seen) < _MOST_CONTAINERS:
         path, kind, value = waiting.popleft()
         if id(value) in seen:
@@ -264,12 +268,14 @@ def _reachable(
         if isinstance(value, torch.Tensor):
             tensors[id(value)] = value
             continue
+        # An empty container has no fact, and most containers of a module are empty.
         if not with_empty and type(value) in _BUILT_IN and not value:
             continue
         if not with_empty and type(value) is FunctionType and is_bare(value):
             # Most of what a model reaches: methods. Without attributes and defaults, they hold what is around them.
             waiting.extend(each for each in around_function(value) if id(each[2]) not in seen)
             continue
+        # Before the container: an object may have items and a hidden state.
         if (state := sealed(path, value)) is not None:
             hidden.append(state)
         container = container_of(path, kind, value)
@@ -305,6 +311,7 @@ def _copies(tensors: Iterable[Any], watched: set[int]) -> Iterator[tuple[Any, in
             continue
         size = 0
         if id(tensor) not in watched:
+            # Of parameters only the version is kept, so they take none of the memory for copies.
             size = tensor.numel() * tensor.element_size()
         left -= size
         yield tensor, tensor._version, tensor.detach().clone() if left > 0 and id(tensor) not in watched else None

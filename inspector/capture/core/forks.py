@@ -38,12 +38,14 @@ def _work(work: Callable[[], None]) -> None:
     try:
         # Ctrl-C reaches the whole group of processes; the parent decides what becomes of its forks.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # The program's handler would run in the fork, too, and end what it believes to be its own.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         _die_with_parent()
         gc.disable()  # a collection would copy the parent's pages
         work()
         status = 0
     finally:
+        # Past exit functions and buffers, which belong to the program and would run or be written twice.
         os._exit(status)
 
 
@@ -61,6 +63,7 @@ def exit_status(pid: int, *, block: bool = False) -> int | None:
 def end(pid: int) -> None:
     """Kill a fork whose result is no longer needed, and wait for it."""
     with suppress(ProcessLookupError):
+        # It runs no code of the program that could be cut short, and its result is not wanted.
         os.kill(pid, signal.SIGKILL)
     exit_status(pid, block=True)
 
@@ -92,6 +95,7 @@ class Cores:
             count = min(count, most - 1)
         self._free, self._back = os.pipe()
         self._pipe = fstat(self._free)  # identifies the pipe; both ends have the same status
+        # Who finds no core free goes on by itself instead of waiting for one.
         os.set_blocking(self._free, False)
         write(self._back, _ONE * max(min(count, 4096), 0))  # any pipe can hold 4096 bytes
 

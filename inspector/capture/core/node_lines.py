@@ -26,6 +26,7 @@ REPLACED = "ctrace_replaced"
 
 def stack_of(node: Any) -> str:
     """Return a node's stack trace, else that of what it replaces; empty if there is none."""
+    # A node that a pattern put there has no line of its own.
     return str(node.meta.get("stack_trace") or node.meta.get(REPLACED) or "")
 
 
@@ -56,6 +57,7 @@ def place_of(node: Any) -> tuple[str | None, int | None, str | None]:
         return None, None, None
     # From the right: a path may contain a colon, too.
     file, _, line = where.rpartition(":")
+    # The function is that of the same frame: a stack may pass a line twice, and the last is the innermost.
     frames = [each for each in frames_in(stack_of(node)) if each.file == file and each.line == int(line)]
     return file, int(line), frames[-1].function if frames else None
 
@@ -83,8 +85,11 @@ def modules_of(graph: Any) -> tuple[ModuleNodes, ...]:
     found: dict[str, tuple[str, list[str]]] = {}
     for node in graph.nodes:
         stack = next((node.meta[name] for name in _STACKS if node.meta.get(name)), None)
+        # Inputs and outputs belong to the graph, and no module computes them.
         if stack and node.op not in ("placeholder", "output"):
+            # The last entry is the innermost module.
             path, kind = list(stack.values())[-1]
+            # Torch keeps the class, or its full name in a graph that was exported.
             if isinstance(kind, str):
                 name = kind
             else:

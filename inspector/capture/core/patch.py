@@ -29,6 +29,7 @@ def patched(owner: Any, name: str, value: Any) -> Iterator[Any]:
         AttributeError: there is no such attribute, so torch has moved it.
     """
     old = getattr(owner, name)
+    # Noted for good: `ctrace doctor` asks which places were found, and not which are patched now.
     patched_places.add(place_of(owner, name))
     # A class may inherit the attribute (then the patch is deleted again) or store a descriptor, such as a staticmethod.
     own = vars(owner).get(name, _MISSING)

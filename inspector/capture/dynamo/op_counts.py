@@ -104,6 +104,7 @@ def _without(mode: Any) -> Iterator[None]:
 
     current = getattr(modes, "_get_current_dispatch_mode", None)
     without_top = getattr(modes, "_pop_mode_temporarily", None)
+    # Only the topmost mode can be taken away without those of the user.
     if current is not None and without_top is not None and current() is mode:
         with without_top():
             yield
@@ -132,6 +133,7 @@ def _dispatch_mode(counts: OpCounts) -> Any:
             return True
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            # Other namespaces hold operators of libraries and of compilers: the report counts PyTorch's own.
             if self.counting and getattr(func, "namespace", None) == "aten":
                 caller = sys._getframe(1)
                 site = _site(caller, torch_folder)
@@ -185,6 +187,7 @@ def _saves_output(op: Any, frame: FrameType | None) -> bool:
     """
     if str(op) != "aten.detach.default":
         return False
+    # These frames are between the op and the function that is looked for.
     while frame is not None and frame.f_code.co_filename.endswith(_WRAPPERS):
         frame = frame.f_back
     if frame is None:

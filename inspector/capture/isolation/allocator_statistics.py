@@ -63,6 +63,7 @@ class ProgramStatistics:
                         # The larger: since an earlier second run, torch itself knows only what came after it.
                         gpu.peaks[path] = max(value, gpu.peaks.get(path, 0))
                     elif _is_count(path):
+                        # Added up, as torch's count holds what all second runs added.
                         gpu.extra[path] = gpu.extra.get(path, 0) + now.get(path, value) - value
                 # Resetting sets a peak to what is allocated now, which is the program's own again.
                 self._reset_peaks(index)
@@ -79,6 +80,7 @@ class ProgramStatistics:
 
     def forget_peaks(self, index: int) -> None:
         """Follow the program, which resets the peaks of a GPU."""
+        # From here on, torch's own peak is right again until the next second run.
         self._gpus.setdefault(index, _Gpu()).peaks.clear()
 
     def forget_counts(self, index: int) -> None:
@@ -101,6 +103,7 @@ def _corrected(found: Mapping[str, Any], gpu: _Gpu, path: _Path = ()) -> dict[st
         if isinstance(value, Mapping):
             result[name] = _corrected(value, gpu, place)
         elif place[-1] == "peak":
+            # The program's peak may lie before the last second run or after it.
             result[name] = max(value, gpu.peaks.get(place, 0))
         elif _is_count(place):
             result[name] = value - gpu.extra.get(place, 0)

@@ -22,6 +22,7 @@ class RandomStates:
         import torch
 
         self._python = random.getstate()
+        # A program that has not imported NumPy has drawn nothing from it.
         numpy = sys.modules.get("numpy")
         self._numpy = numpy.random.get_state(legacy=False) if numpy is not None else None
         self._torch = torch.get_rng_state()

@@ -68,6 +68,7 @@ def stored(args: list[Any]) -> list[Any]:
     Raises:
         CannotCopyError: an argument cannot be copied.
     """
+    # Even a copy is work on the GPU, which modes and streams of the program must not see.
     with _alone():
         (copies,) = PrivateCopies((args,), {}, device="cpu").args
         return list(copies)
@@ -88,6 +89,7 @@ def why_not_now() -> str:
     """
     import torch
 
+    # Without an initialized GPU, there is no stream that could be captured.
     if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
         return IN_CUDA_GRAPH
     if torch.autograd.profiler._is_profiler_enabled:

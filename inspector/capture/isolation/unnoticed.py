@@ -17,6 +17,7 @@ def unnoticed() -> Iterator[RandomStates]:
 
     # The states are read before anything of the block, which may draw while it prepares.
     random, grad = RandomStates(), torch.is_grad_enabled()
+    # The program may read its peak of memory, which the block's copies would raise.
     with excluded(), _same_stream():
         try:
             yield random
@@ -30,6 +31,7 @@ def unnoticed() -> Iterator[RandomStates]:
 def _same_stream() -> Iterator[None]:
     import torch
 
+    # Asking for the current stream would set up the GPU.
     if not torch.cuda.is_initialized():
         yield
         return
@@ -38,6 +40,7 @@ def _same_stream() -> Iterator[None]:
         yield
     finally:
         if torch.cuda.current_device() != device:
+            # The device first, because a stream belongs to one.
             torch.cuda.set_device(device)
         if torch.cuda.current_stream() != stream:
             torch.cuda.set_stream(stream)
