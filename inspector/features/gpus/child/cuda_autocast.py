@@ -62,11 +62,13 @@ def rules() -> dict[str, str]:
     import torch
 
     text = (Path(torch.__file__).parent / "include/ATen/autocast_mode.h").read_text(encoding="utf-8")
+    # It is in no list of the header: C++ registers a function for it that raises.
     found = {_BANNED: "refused"}
     for name, body in _MACRO.findall(text):
         if name not in _LISTS:
             continue
         entries = [".".join(filter(None, pair)) for pair in _ENTRY.findall(body)]
+        # One list has its ops as texts of schemas, the others as names and overloads.
         for op in _BY_SCHEMA.findall(body) or entries:
             found[op] = _LISTS[name]
     return found
@@ -79,6 +81,7 @@ def cast_as_cuda() -> Iterator[None]:
 
     with ExitStack() as stack:
         library = _kernels()
+        # Torch has no public way to take back a kernel of an op.
         stack.callback(library._destroy)
         stack.enter_context(patched(autocast, "__enter__", _entering(autocast.__enter__)))
         stack.enter_context(patched(autocast, "__exit__", _leaving(autocast.__exit__)))
@@ -91,6 +94,7 @@ def _entering(original: Callable[..., Any]) -> Callable[..., Any]:
 
         entered = original(self)
         if self.device == CUDA:
+            # On the object, because blocks of autocast nest, and each restores what it found.
             self._ctrace_before = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
             torch.set_autocast_enabled("cpu", self._enabled)
             torch.set_autocast_dtype("cpu", self.fast_dtype)
@@ -118,6 +122,7 @@ def _kernels() -> Any:
 
     library = torch.library.Library("aten", "IMPL")
     registered: Any = torch._C._dispatch_get_registrations_for_dispatch_key
+    # The ops of both lists: what only CUDA casts needs a kernel, and what only the CPU casts must not be cast.
     names = {name.removeprefix("aten::") for name in (*registered(_KEY), *registered("AutocastCUDA"))}
     of_cpu = {name.removeprefix("aten::") for name in registered(_KEY)}
     known = rules()
@@ -131,6 +136,7 @@ def _kernels() -> Any:
             continue
         before = None
         if name in of_cpu:
+            # Before it is replaced: outside of autocast for CUDA, this one still runs.
             before = torch.library.get_kernel(op, _KEY)
         with warnings.catch_warnings():  # torch warns that there was another kernel
             warnings.simplefilter("ignore")
@@ -187,6 +193,7 @@ class _Kernel:
         given = kwargs.get("dtype", args[at] if at < len(args) else None)
         if not self._is_cast(args[0]) or given is not None:
             return args, kwargs
+        # The dtype goes by name, so what follows it in the call has to, too.
         return args[:at], {
             **dict(zip(self._names[at + 1 :], args[at + 1 :], strict=False)),
             **kwargs,

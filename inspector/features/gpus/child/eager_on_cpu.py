@@ -41,6 +41,7 @@ class Literal(str):
 def is_gpu(value: Any) -> bool:
     """Whether a value is a CUDA device or its name."""
     if isinstance(value, str):
+        # With the colon, since other names may begin so, too.
         return value == CUDA or value.startswith(f"{CUDA}:")
     return _is_device(value) and value.type == CUDA
 
@@ -48,6 +49,7 @@ def is_gpu(value: Any) -> bool:
 def is_cpu(value: Any) -> bool:
     """Whether a value is the CPU device or its name."""
     if isinstance(value, str):
+        # The program may name the CPU with a number, and torch takes no other than 0.
         return value in (CPU, f"{CPU}:0")
     return _is_device(value) and value.type == CPU
 
@@ -120,9 +122,11 @@ class StandIns:
         return forward
 
     def _record(self, func: Any, error: Exception, graph: Any, name: str) -> None:
+        # A process may capture several times, and what gave zeros then says nothing of this model.
         if _Made.recorder is not self._recorder:
             _Made.recorder, _Made.ops = self._recorder, {}
         _Made.ops[str(func)] = None
+        # Some errors have no text, and their type then says the most.
         if str(error):
             first = str(error).splitlines()[0]
         else:
@@ -142,6 +146,7 @@ class StandIns:
         """Return the program's innermost line, or the line from which the running node of `graph` was traced."""
         while frame is not None:
             file = frame.f_code.co_filename
+            # The graph's own code is no file of the user, but its line leads to the node, which has the user's.
             if graph is not None and file.startswith(GRAPH_FILE):
                 return _of_node(graph, frame.f_lineno)
             if not file.startswith("<") and not self._questions.is_torchs(file):
@@ -199,6 +204,7 @@ def _again_as_there(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _of_node(graph: Any, line: int) -> str:
     """Return the program's line behind a line of a graph's code, or "" (2.11 to 2.13, fx/graph.py: `PythonCode`)."""
+    # The map begins after the lines that torch puts before the code.
     number = (getattr(graph, "_lineno_map", None) or {}).get(line - getattr(graph, "_prologue_start", 0))
     nodes = list(graph.graph.nodes)
     stack = None
@@ -226,6 +232,7 @@ def _stand_in_mode(say: Callable[[Any, Exception], None]) -> Any:
             except (NotImplementedError, RuntimeError) as error:
                 if not _LACKING.search(str(error)):
                     raise
+                # The results first: if no meta kernel knows them, torch's error goes on, and nothing is recorded.
                 results = _zeros(func, args, kwargs or {}, error)
                 say(func, error)
                 return results
@@ -246,6 +253,7 @@ def _zeros(func: Any, args: Any, kwargs: Any, error: Exception) -> Any:
     from torch.utils._python_dispatch import _disable_current_modes
 
     originals: dict[int, Any] = {}
+    # Without this mode, which would catch the refusal of the meta kernel, too.
     with _disable_current_modes():
         try:
             positional, named = _pytree.tree_map(lambda value: _meta(value, originals), (args, kwargs))
@@ -262,6 +270,7 @@ def _meta(value: Any, originals: dict[int, Any]) -> Any:
         return torch.device("meta")
     if not isinstance(value, torch.Tensor):
         return value
+    # With the strides of the real tensor: a meta kernel derives those of its results from them.
     made = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="meta")
     originals[id(made)] = (value, made)  # keep `made` alive, so that no other tensor gets its id
     return made
@@ -272,6 +281,7 @@ def _zero(value: Any, originals: dict[int, Any]) -> Any:
 
     if not isinstance(value, torch.Tensor):
         return value
+    # The op returns an argument, so its result is that tensor, with what it held.
     if id(value) in originals:
         return originals[id(value)][0]
     return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype).zero_()
@@ -312,6 +322,7 @@ class Pretence:
     def _reading(self, answers: dict[Any, Any]) -> Iterator[None]:
         import torch
 
+        # With a GPU, the program gets what it asks for.
         if torch.cuda.is_available():
             yield
             return
@@ -359,6 +370,7 @@ class _Calls:
         import torch
 
         if func in self._answers and args[0].device.type == "cpu":
+            # A tensor that a GPU machine has on the CPU, too, tells the truth.
             if args[0] in self._stay:
                 return func(*args)
             return self._answer(func, frame)
@@ -367,6 +379,7 @@ class _Calls:
         if on_gpu and not self._answers:  # in `running`, the compiled call records it
             record_gpu(self._questions, frame)
         if func is torch.Tensor.cuda:
+            # The tensor itself, as torch returns it where it is on the device already.
             return args[0]
         result = func(*map(on_cpu, args), **{name: on_cpu(value) for name, value in kwargs.items()})
         if self._answers and not on_gpu and isinstance(result, torch.Tensor):
@@ -386,6 +399,7 @@ class _Calls:
         import torch
 
         tensors = _tensors(values)
+        # Also with no tensor among the arguments: a factory without a device makes its tensor on the CPU.
         if func is torch.Tensor.cpu or any(map(is_cpu, values)) or all(each in self._stay for each in tensors):
             self._stay[result] = True
 

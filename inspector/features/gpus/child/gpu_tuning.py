@@ -69,6 +69,7 @@ _TIMED_BY = ("compile_kernel", "benchmark_fused_nodes", "benchmark_codegened_mod
 
 def can_be_left_open() -> bool:
     """Whether this torch makes its choices in the functions that `left_open` patches."""
+    # Asked first, because with only some of them replaced, torch would time on a device that is not there.
     return all(hasattr(owner, name) for owner, name, _ in _replaced())
 
 
@@ -110,6 +111,7 @@ def _out_of_reach(_original: Any, _recorder: Recorder) -> Any:
 
 def _listed(original: Any, recorder: Recorder) -> Any:
     """Record the candidates of one operation during lowering, without building them."""
+    # By name, as the arguments may come by position or by keyword.
     signature = inspect.signature(original)
 
     def make_precompile_fn(*args: Any, **kwargs: Any) -> Any:
@@ -143,6 +145,7 @@ def _ranked(original: Any, _recorder: Recorder) -> Any:
     def do_autotuning(*args: Any, **kwargs: Any) -> dict[Any, float]:
         choices = signature.bind(*args, **kwargs).arguments["choices"]
         chosen = taken_of(choices)
+        # Any two numbers in this order: torch takes the candidate with the least.
         return {chosen: 0.0, **{choice: 1.0 for choice in choices if choice is not chosen}}
 
     return do_autotuning
@@ -183,6 +186,7 @@ class _Fusions:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        # By scheduler, because nodes of different graphs have the same names.
         self._recorded: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 
     def record(self, scheduler: Any, nodes: list[Any], fuse: bool) -> None:

@@ -62,6 +62,7 @@ def chosen(call: SdpaCall) -> int:
         RuntimeError: the user's `sdpa_kernel` allows no kernel that supports the call; the message is torch's.
     """
     for backend in _order(call.capability):
+        # A kernel that this table does not have is passed over, as one that a newer torch may add.
         enabled, checks = _BACKENDS.get(backend, (_never, ()))
         if enabled() and all(check(call) for check in checks):
             return backend
@@ -87,6 +88,7 @@ def _known(condition: Any) -> bool:
     """Evaluate a condition on sizes, which may be symbolic; return False if its value is unknown."""
     from torch.fx.experimental.symbolic_shapes import guard_or_false
 
+    # Without a guard, so that the choice does not fix a size that is dynamic.
     return bool(guard_or_false(condition))
 
 
@@ -131,6 +133,7 @@ def _one_batch_or_any_groups(call: SdpaCall) -> bool:
 
 
 def _mask_dense(call: SdpaCall) -> bool:
+    # The kernels read rows of a mask as they lie in memory.
     return call.mask is None or _known(call.mask.stride(-1) == 1)
 
 
@@ -187,6 +190,7 @@ def _flash_width_trained(call: SdpaCall) -> bool:
 
 
 def _square_if_causal(call: SdpaCall) -> bool:
+    # FlashAttention aligns a causal mask at the lower right, and torch at the upper left: only squares are alike.
     return not call.causal or _same(call.query.size(-2), call.key.size(-2))
 
 
@@ -204,6 +208,7 @@ def _alignment(call: SdpaCall) -> int:
 
 def _efficient_width(call: SdpaCall) -> bool:
     queries, keys, values = (each.size(-1) for each in call.tensors)
+    # Keys are as wide as queries, which is asked for below.
     aligned = all(_known(width % _alignment(call) == 0) and _known(width > 0) for width in (queries, values))
     return aligned and _same(queries, keys)
 
@@ -212,6 +217,7 @@ def _mask_fits(call: SdpaCall) -> bool:
     """Require no mask, or one without gradient that has two or four dimensions and broadcasts to the scores."""
     if call.mask is None:
         return True
+    # cuDNN computes no gradient of a mask.
     if call.mask.requires_grad:
         return False
     full = (*call.query.shape[:3], call.key.size(2))
@@ -339,6 +345,7 @@ class _Attention:
         enable_gqa: bool = False,
     ) -> Any:
         call = SdpaCall(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, self._capability)
+        # Nested tensors have kernels and rules of their own, which C++ follows.
         if query.device.type != "cuda" or query.is_nested:
             return _in_c(call, scale)
         return _WAYS.get(chosen(call), _by_math)(call, scale)
@@ -369,6 +376,7 @@ def _by_flash(call: SdpaCall, scale: float | None) -> Any:
     padded = [_padded(each, _FLASH_ALIGNMENT) for each in call.tensors]
     op = torch.ops.aten._scaled_dot_product_flash_attention.default
     out = op(*padded, call.dropout, call.causal, False, scale=_scale_of(width) if scale is None else scale)[0]
+    # Without a slice where nothing was padded: it would be a node of the graph.
     if out.size(-1) == width:
         return out
     return out[..., :width]
@@ -378,6 +386,7 @@ def _scale_of(width: Any) -> Any:
     """Return the scale for a width, which may be symbolic, as C++ computes it."""
     import torch
 
+    # `math.sqrt` would ask for the value of a symbolic width, and guard on it.
     return 1.0 / torch.sym_sqrt(width)
 
 
@@ -395,6 +404,7 @@ def _by_efficient(call: SdpaCall, scale: float | None) -> Any:
 
     mask = _additive(call)
     if mask is not None:
+        # After padding, which copies: an expanded mask would be copied at its full size.
         mask = _aligned(mask).expand(*call.query.shape[:3], call.key.size(2))
     op = torch.ops.aten._scaled_dot_product_efficient_attention.default
     return op(*call.tensors, mask, call.trains, call.dropout, call.causal, scale=scale)[0]
@@ -407,6 +417,7 @@ def _additive(call: SdpaCall, lowest: float = float("-inf")) -> Any:
     mask = call.mask
     if mask is None or mask.dtype != torch.bool:
         return mask
+    # In the dtype of the queries, to which the scores are added.
     return torch.where(mask, 0.0, torch.scalar_tensor(lowest, dtype=call.query.dtype, device=mask.device))
 
 
@@ -418,6 +429,7 @@ def _aligned(mask: Any) -> Any:
     if aligned:
         return mask
     last = mask.size(-1)
+    # The values stay, and only the distance of the rows grows.
     return torch.nn.functional.pad(mask, (0, _MASK_ALIGNMENT - last % _MASK_ALIGNMENT))[..., :last]
 
 

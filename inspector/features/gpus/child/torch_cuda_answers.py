@@ -60,9 +60,11 @@ class DeviceQuestions:
     def _record(
         self, code: CodeType, line: int, position: Any, expression: str, answer: Any, *, as_target: bool
     ) -> None:
+        # Torch asks by itself, too, and the report is of the program's questions.
         if self.is_torchs(code.co_filename):
             return
         words = _words(code.co_filename, position) or expression
+        # With the answer: a line in a loop may get several.
         key = (code.co_filename, line, words, str(answer))
         if key in self._known:
             return
@@ -180,6 +182,7 @@ class DeviceAnswers:
         frame = sys._getframe(3)
         if name == "current_device":
             self.answers[name] = self.index
+        # Torch's own question gets torch's answer, or its code would try to use a GPU that is not there.
         if self._questions.is_torchs(frame.f_code.co_filename):
             if name in _AUTOCAST_ASKS:
                 return True
@@ -249,6 +252,7 @@ def recoded(function: FunctionType, by: Callable[..., Any]) -> Iterator[None]:
     key = f"{function.__module__}.{function.__name__}"
     code, defaults, keywords = function.__code__, function.__defaults__, function.__kwdefaults__
     made: dict[str, Any] = {}
+    # The name in the call becomes that of module and function, as names alone are not unique.
     exec(
         compile(
             _REPLACING.format(name=function.__name__).replace(repr(function.__name__), repr(key)), __file__, "exec"
@@ -267,6 +271,7 @@ def recoded(function: FunctionType, by: Callable[..., Any]) -> Iterator[None]:
 def _recoded(function: FunctionType) -> Iterator[Callable[..., Any]]:
     """Redirect a function to `answered`, and return its original code as another function."""
     code, defaults, keywords = function.__code__, function.__defaults__, function.__kwdefaults__
+    # The original code needs a function of its own, because that of torch has other code from here on.
     before = FunctionType(code, function.__globals__, function.__name__, defaults, function.__closure__)
     before.__kwdefaults__ = keywords
     function.__code__, function.__defaults__, function.__kwdefaults__ = _stub(function.__name__), None, None

@@ -117,6 +117,7 @@ def _method(original: Callable[..., Any], queries: DeviceQuestions) -> Callable[
             queries.traced(tx, "Tensor.get_device()", 0)
             return _constant(0)
         if name == "cuda" and not args and not kwargs:
+            # A move to a device is one op in a graph, which then gets the CPU by `_into_graph`.
             return original(self, tx, "to", [_constant(the_gpu())], {})
         if name == "cpu":
             queries.traced(tx, "Tensor.cpu()", "on the CPU")
@@ -134,6 +135,7 @@ def _made(original: Callable[..., Any]) -> Callable[..., Any]:
     def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
         import torch
 
+        # A value with a source comes from outside of the traced code.
         is_outside = self.value is torch.device and any(each.source is not None for each in (*args, *kwargs.values()))
         found = original(self, tx, args, kwargs)
         if is_outside and is_cpu(_device(found)):
@@ -153,6 +155,7 @@ def _into_graph(original: Callable[..., Any], queries: DeviceQuestions) -> Calla
         # `_made` sets the index of a device that came from outside; a literal "cpu" has none.
         if not isinstance(value, str) and is_cpu(value) and value.index is not None:
             return type(value)(CPU)
+        # Without a source, the device is written in the traced code itself.
         if self.source is None and is_cpu(value):
             tx = _tracing(sys._getframe(1))
             if tx is not None:
@@ -239,6 +242,7 @@ def _comparisons(queries: DeviceQuestions) -> Iterator[None]:
 def _compared(name: str, original: Callable[..., Any], queries: DeviceQuestions) -> Callable[..., Any]:
     def compare(tx: Any, args: Any, kwargs: Any) -> Any:
         found = original(tx, args, kwargs)
+        # Otherwise the comparison became a part of the graph, and nothing was decided.
         if any(is_gpu(_device(each)) for each in args) and found.is_python_constant():
             queries.traced(tx, f"device {name} device", found.as_python_constant())
         return found
@@ -257,6 +261,7 @@ def stays_on_cpu(node: Any) -> bool:
     while waiting:
         current = waiting[-1]
         inputs = [each for each in _tensors(current) if each not in seen]
+        # Inputs first, unless the node says itself where it is.
         if inputs and _explicit(current) is None:
             waiting.extend(inputs)
             continue
@@ -283,6 +288,7 @@ def _explicit(node: Any) -> bool | None:
     device = next((value for value in (*node.args, *node.kwargs.values()) if is_cpu(value)), None)
     if device is None:
         return None
+    # Any other CPU was a GPU in the program, or comes from outside of the traced code.
     return isinstance(device, Literal)
 
 

@@ -94,6 +94,7 @@ def convolved_as_on(capability: tuple[int, int]) -> Iterator[None]:
 
 def _selecting(original: Callable[..., Any], capability: tuple[int, int]) -> Callable[..., Any]:
     def select(input: Any, weight: Any, *args: Any, **kwargs: Any) -> Any:
+        # Convolutions on the CPU may be traced in the same block, as of a constant.
         if input.device.type != "cuda":
             return original(input, weight, *args, **kwargs)
         backends = _backends()
@@ -131,6 +132,7 @@ def _by_cudnn(input: Any, weight: Any, capability: tuple[int, int], options: dic
 
     if not torch.backends.cudnn.enabled or _too_far(options):
         return False
+    # Before Ampere, cuDNN does not take bfloat16.
     return torch.bfloat16 not in (input.dtype, weight.dtype) or capability >= (8, 0)
 
 
@@ -199,6 +201,7 @@ class _PaddingChoices:
         """Replace `get_cached_should_pad`, which torch calls last before it times."""
         known = self._cached_should_pad(key)
         if known is None:
+            # Only an exception ends torch's function here: any answer would be kept as a measured one.
             raise _WouldTimeError
         return bool(known)
 
@@ -294,6 +297,7 @@ def _not_copied(original: Callable[..., str]) -> Callable[..., str]:
         constant = self.constants[name]
         if device_override is None or device_override.type != "cuda" or constant.device == device_override:
             return original(self, name, device_override)
+        # The name that torch gives, so that the code which is emitted is the target's.
         copied = f"{name}_{device_override.type}{device_override.index or 0}"
         return str(self.allocate_non_dup_const_name(copied, constant))
 
@@ -342,6 +346,7 @@ class VirtualGpu:
     @contextmanager
     def present(self) -> Iterator[None]:
         """Answer as the GPU would until the end of the block; blocks may nest."""
+        # A graph may be compiled while another one is, and the outer block has the answers in place.
         if self._depth:
             yield
             return
@@ -356,6 +361,7 @@ class VirtualGpu:
 
     def _record_tf32(self) -> None:
         """Record the program's TF32 settings again, because the program may change them before any graph."""
+        # Before Ampere, there is no TF32.
         if self._capability < (8, 0):
             return
         with self._recorder.watching("tf32_allowed"):
@@ -413,6 +419,7 @@ class VirtualGpu:
         cuda: Any = torch.cuda
         yield from ((cuda, name, value) for name, value in self._of_cuda().items())
         for name, value in self._of_interface().items():
+            # Torch calls these on the class, without an instance.
             yield CudaInterface, name, staticmethod(value)
         yield CudaInterface.Worker, "get_device_properties", staticmethod(lambda *_: self._properties)
         yield CudaInterface.Worker, "current_device", staticmethod(lambda: 0)
@@ -426,6 +433,7 @@ class VirtualGpu:
     def _of_cuda(self) -> dict[str, Any]:
         return {
             **self._of_interface(),
+            # Not initialized, so that torch asks no driver for states and streams.
             "is_initialized": lambda: False,
             "get_device_capability": lambda _device=None: self._capability,
             "get_device_name": lambda _device=None: self._properties.name,
@@ -472,6 +480,7 @@ def rng_state() -> Any:
     """Return a state of CUDA's generator: seed and offset, 8 bytes each (aten/src/ATen/cuda/CUDAGeneratorImpl.cpp)."""
     import torch
 
+    # A real tensor, whatever mode is active: a fake one would have no values to read.
     with torch.utils._python_dispatch._disable_current_modes():
         return torch.zeros(16, dtype=torch.uint8)
 

@@ -64,6 +64,7 @@ def holders_of(storages: set[int], namespaces: Mapping[str, Mapping[str, Any]]) 
             graphs.append((value, holder))
     # After all names: what has a name of its own is better explained by it than by a graph.
     for value, holder in graphs:
+        # Searching graphs is slow, and most tensors have a name.
         if storages <= found.keys():
             break
         for saved in saved_tensors(value):
@@ -113,10 +114,12 @@ def _reachable(namespaces: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[An
     seen: set[int] = {id(each) for each in namespaces.values()}
     for names in namespaces.values():
         for name, value in tuple(names.items()):
+            # Other modules have their own entry if they are the user's.
             if not name.startswith("__") and not issubclass(type(value), types.ModuleType):
                 waiting.append((value, (_Step(name, name),)))
     while waiting and len(seen) < _MOST_OBJECTS:
         value, path = waiting.popleft()
+        # The first path to an object is the shortest, as the search goes breadth first.
         if id(value) in seen or issubclass(type(value), (str, bytes, int, float, bool, type(None))):
             continue
         seen.add(id(value))
@@ -132,6 +135,7 @@ def _inside(value: Any) -> Iterator[tuple[Any, _Step]]:
     if issubclass(kind, dict):
         yield from ((inner, _Step(f"[{_key_text(key)}]", "")) for key, inner in tuple(value.items()))
     elif issubclass(kind, (list, tuple, set, frozenset, deque)):
+        # A copy, because another thread may change the container meanwhile.
         yield from ((inner, _Step(f"[{index}]", "")) for index, inner in enumerate(tuple(value)))
     elif kind is types.FunctionType:
         yield from _of_function(value)
@@ -180,6 +184,7 @@ _PARTS_OF_MODULE = ("_parameters", "_buffers", "_modules")
 
 def _attributes(names: Mapping[str, Any]) -> Iterator[tuple[Any, _Step]]:
     for name, inner in tuple(names.items()):
+        # A module's own dictionaries: a user writes `model.weight`, and not `model._parameters['weight']`.
         if name in _PARTS_OF_MODULE and isinstance(inner, dict):
             for part, each in tuple(inner.items()):
                 yield each, _Step(f".{part}", part)
@@ -193,6 +198,7 @@ def line_that_adds(name: str, files: set[str]) -> tuple[str, int] | None:
     for lines in (_adding_lines, _replacing_lines):
         found = [(file, line) for file in sorted(files) for line in lines(name, _parsed(file))]
         if found:
+            # Several lines add to it, and none is surely the one.
             if len(found) != 1:
                 return None
             return found[0]
@@ -332,11 +338,13 @@ class GrowingCalls:
         count = len(self.calls)
         # Powers of two: 16, 32, 64 ...
         is_one = count <= _FIRST or not count & (count - 1)
+        # More than after the first call, which fills caches once.
         return count > 1 and is_one and self.calls[-1].bytes > self.calls[0].bytes
 
     def sampled(self) -> tuple[CallGrowth, ...]:
         """Return some calls of a long program, the last one included."""
         step = -(-len(self.calls) // _MOST_CALLS) or 1
+        # From the end on, so that the last call is among them.
         return tuple(self.calls[(len(self.calls) - 1) % step :: step])
 
     def held(self) -> tuple[HeldMemory, ...]:
@@ -350,6 +358,7 @@ class GrowingCalls:
     def _held_by(self, functions: Mapping[str, Mapping[str, Any]]) -> tuple[HeldMemory, ...]:
         """Look for what holds it among the names of the user's modules, and of functions that run."""
         addresses = self._ledger.addresses()
+        # What the first call leaves is set up once; only what later ones add grows.
         left = {each: address for each, address in addresses.items() if self._call_of(each) > 1}
         if not left:
             return ()
@@ -397,6 +406,7 @@ class GrowingCalls:
 
     def _call_of(self, stored: TrackedStorage) -> int:
         """Return the number of the call that made a storage; 0: it is older than the first one."""
+        # The beginnings of calls are in order, and so are the numbers of storages.
         return bisect_right(self._begins, stored.born)
 
 

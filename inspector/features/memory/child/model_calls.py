@@ -50,6 +50,7 @@ class StepResults(Struct, frozen=True):
 
         some, others = ((*each.outputs, *each.gradients, *each.inputs) for each in (self, other))
         return len(some) == len(others) and all(
+            # With no tolerance, it compares as `equal` does, and lets NaN equal itself.
             one.shape == two.shape and one.dtype == two.dtype and torch.allclose(one, two, 0.0, 0.0, equal_nan=True)
             for one, two in zip(some, others, strict=True)
         )
@@ -101,6 +102,7 @@ class ModelCalls:
                 self._optimizer = _optimizer(file, self.model)
             mark_parameters(self.ledger, self.parameters())
             for each in self._state():
+                # Buffers stay for as long as parameters do, and the report has them in one row.
                 self.ledger.mark((each,), "parameter")
             yield
 
@@ -209,6 +211,7 @@ class ModelCalls:
             self.step(kept, call)
         leaves = [each for each in (*self.parameters(), *tensors(call)) if each.is_leaf and each.grad is not None]
         results = StepResults(outputs, _copies([each.grad for each in leaves]), _copies(tensors(call)))
+        # The gradients are copied, and must not be there in the next step.
         self.forget()
         return results
 
@@ -239,6 +242,7 @@ class ModelCalls:
             if each.is_leaf and each.requires_grad:
                 # As a training loop does; a gradient that is there would be added to, and takes no new memory.
                 each.grad = None
+        # Nodes of the last step's graph are gone, and new ones may have their addresses.
         self.tracked.lines.forget_nodes()
         with self.tracked.within("forward"):
             with gradients(self.way) if self.way.grad is not None else nullcontext():
@@ -253,6 +257,7 @@ class ModelCalls:
         # A training loop that keeps only the loss frees them before the backward; so does this one.
         del outputs
         loss.backward()
+        # It holds the graph, and with it what was saved, into the optimizer's step.
         del loss
         mark_parameters(self.ledger, self.parameters())
         self.ledger.mark((each.grad for each in inputs if each.grad is not None), "gradient")
@@ -286,6 +291,7 @@ class ModelCalls:
         single = [each for each in leaves if each.numel() == 1]
         if len(single) == 1:
             return single[0]
+        # Any scalar that all results are part of: its value does not matter for memory.
         return sum(each.sum() for each in leaves)
 
 
@@ -361,6 +367,7 @@ def measured_peak(
     """
     import torch
 
+    # What cycles hold from earlier steps would be counted as of this one.
     gc.collect()
     index = gpu_index(device)
     if index is None:

@@ -15,6 +15,7 @@ def saved_memory(graph: PlannedGraph) -> Iterator[SavedMemory]:
     kept = {each.node for each in graph.saved}
     for each in graph.saved:
         size = graph.saved_bytes.get(each.index)
+        # What the program holds anyway, such as a parameter, costs nothing to save.
         if not size or each.index not in graph.owned:
             continue
         value = each.node.meta["val"]
@@ -83,6 +84,7 @@ def recompute_flops(node: Any, kept: set[Any]) -> float | None:
     total, waiting, seen = 0.0, [node], {node}
     while waiting:
         each = waiting.pop()
+        # The backward has inputs and what is saved, so a recomputation begins there.
         if each.op == "placeholder" or (each in kept and each is not node):
             continue
         tags = getattr(each.target, "tags", ())
@@ -153,6 +155,7 @@ def flops_of(node: Any) -> float:
         first = value[0]
     else:
         first = value
+    # A view computes nothing.
     if not isinstance(first, torch.Tensor) or getattr(node.target, "is_view", False):
         return 0.0
     count = 1.0

@@ -146,6 +146,7 @@ class Ledger:
     def adopt(self, tensor: Any, stored: TrackedStorage) -> None:
         """Let a buffer of a graph live as long as the storage of the tensor that the graph returns."""
         storage = storage_of(tensor)
+        # A graph may return a view of its input, whose storage is followed already.
         if storage is not None and storage._cdata not in self._storages:
             self._follow(storage, stored)
 
@@ -172,6 +173,7 @@ class Ledger:
 
         So what a call leaves behind, such as a result in a list, is no part of the next one. States of optimizers are.
         """
+        # A copy, since the loop takes entries out, and a collection may, too.
         for key, (stored, reference) in tuple(self._storages.items()):
             if stored not in since and stored.kind not in ("parameter", "optimizer"):
                 del self._storages[key]
@@ -193,8 +195,10 @@ class Ledger:
         key = storage._cdata
 
         def end(_reference: Any) -> None:
+            # What is set aside is no longer among what is alive, and ends without a change.
             if self._aside.pop(key, None) is not None or self._storages.pop(key, None) is None:
                 return
+            # While a graph runs, the plan says when its buffers end, and the caller puts both in order.
             if self.is_closed:
                 self._ended[stored] = None
             else:
@@ -226,6 +230,7 @@ class Ledger:
 
     def alive(self) -> dict[TrackedStorage, int]:
         """Return what is alive now, with its bytes."""
+        # A storage may be emptied and filled again, as FSDP does between layers.
         return {stored: stored.bytes for stored, _ in self._storages.values() if stored.bytes}
 
     def total(self) -> int:
@@ -245,6 +250,7 @@ class Ledger:
     def peak(self, device: str | None = None) -> AliveMoment:
         """Return the moment with the most bytes since `begin`, of one device or of all."""
         latest = self._peak(device)
+        # What was folded away may have been the higher peak.
         if self._earlier is not None and self._earlier.bytes > latest.bytes:
             return self._earlier
         return latest
@@ -301,12 +307,14 @@ class Ledger:
         return AliveMoment(most, {stored: size for stored, size in alive.items() if size}, part, at)
 
     def _fold(self) -> None:
+        # The peak so far is kept whole, as its changes are dropped.
         self._earlier = self.peak(self.device())
         self._base = self.alive()
         self.changes.clear()
 
     def device(self) -> str:
         """Return the device that counts: a GPU if anything lies on one, of several the one with the highest peak."""
+        # Of a program with a GPU, what lies on the CPU is rarely what runs out.
         gpus = sorted(self.devices() - {"cpu"})
         if len(gpus) > 1:
             return max(gpus, key=lambda each: self._peak(each).bytes)
@@ -382,6 +390,7 @@ def alive_of(alive: Mapping[TrackedStorage, int]) -> tuple[AliveMemory, ...]:
 
 
 def _group(kind: str, some: list[tuple[TrackedStorage, int]]) -> AliveMemory:
+    # The largest one stands for the group, with its shape and the operator that made it.
     first = max(some, key=lambda each: each[1])[0]
     shapes = {each.shape for each, _ in some}
     dtypes = sorted({each.dtype for each, _ in some if each.dtype})
@@ -392,6 +401,7 @@ def _group(kind: str, some: list[tuple[TrackedStorage, int]]) -> AliveMemory:
         file=file,
         line=line,
         function=function,
+        # One shape for all of them, or none: a shape of only some would be wrong of the sum.
         shape=next(iter(shapes)) if len(shapes) == 1 and dtypes else None,
         dtype=", ".join(dtypes),
         count=len(some),
@@ -427,6 +437,7 @@ def timeline_of(ledger: Ledger, device: str) -> Iterator[MemoryMoment]:
         best = None
         for change, now in moments[begin : begin + stretch]:
             kinds[change.stored.kind] = kinds.get(change.stored.kind, 0) + change.bytes
+            # The largest moment of a stretch, and not its mean, which would hide a peak.
             if best is None or now > best.bytes:
                 known = tuple(KindBytes(kind, size) for kind, size in sorted(kinds.items()) if size)
                 best = MemoryMoment(change.part, change.at, now, known)

@@ -54,6 +54,7 @@ def chunked(original: Callable[..., Any], used: list[int]) -> Callable[..., Any]
         label_smoothing: float = 0.0,
     ) -> Any:
         is_large = input.dim() == 2 and input.shape[1] >= VOCABULARY and input.shape[0] >= CHUNKS
+        # With weights, or with probabilities as targets, the parts do not simply add up.
         is_plain = weight is None and size_average is None and reduce is None and target.dim() == 1
         if not is_large or not is_plain or reduction not in ("mean", "sum"):
             return original(
@@ -69,9 +70,11 @@ def chunked(original: Callable[..., Any], used: list[int]) -> Callable[..., Any]
         used.append(1)
         total = torch.zeros((), dtype=input.dtype, device=input.device)
         for logits, labels in zip(input.chunk(CHUNKS), target.chunk(CHUNKS), strict=True):
+            # The other kind runs the part without a graph, and torch advises against it.
             total = total + checkpoint(part, logits, labels, ignore_index, label_smoothing, use_reentrant=False)
         if reduction == "sum":
             return total
+        # The mean is over the rows that count, as in the whole.
         return total / (target != ignore_index).sum()
 
     return cross_entropy
@@ -152,6 +155,7 @@ class OptionTrials:
         self._peak = peak
         self._flops = flops
         self._device = calls.ledger.device()
+        # Among all changes of the step, because the logits may be gone at its peak.
         self._has_vocabulary = any(
             each.stored.shape[-1:] >= (VOCABULARY,) and "parameter" not in each.stored.kinds
             for each in calls.ledger.changes
@@ -171,6 +175,7 @@ class OptionTrials:
         found: list[MemoryOption] = []
         candidates: dict[str, OptionCandidate] = {}
         for each in self._candidates():
+            # By the text, which is all that an option in the report keeps of it.
             candidates[each.text] = each
             if time.monotonic() > self._deadline:
                 found.append(_untried(each, f"the {budget:g} s for trials were over"))
@@ -195,6 +200,7 @@ class OptionTrials:
     ) -> MemoryOption:
         import torch
 
+        # Gradients of the step before would be in the measured peak.
         self._calls.forget()
         torch._dynamo.reset()
         with candidate.made():
@@ -215,6 +221,7 @@ class OptionTrials:
         try:
             with candidate.made(), graphs.active():
                 model = self._compiled()
+                # Twice: the first step compiles, and fills states that later steps have.
                 self._calls.step(model)
                 self._calls.forget()
                 for graph in graphs.graphs:
@@ -232,6 +239,7 @@ class OptionTrials:
             if candidate.rounds and not self._calls.is_fake:
                 changed = self._gradient_change(candidate, model)
         except Exception as error:
+            # A change may not suit the model, which is an answer, too.
             return _untried(candidate, kind_and_message(error).splitlines()[0][:200], tried=True)
         finally:
             self._calls.forget()
@@ -270,6 +278,7 @@ class OptionTrials:
             return None
         pairs = [(one.double(), two.double()) for one, two in zip(eager.gradients, found.gradients, strict=True)]
         norm = math.sqrt(sum(float(one.square().sum()) for one, _ in pairs))
+        # Without a finite norm, there is no share of it.
         if not norm or not math.isfinite(norm):
             return None
         return math.sqrt(sum(float((one - two).square().sum()) for one, two in pairs)) / norm
@@ -373,10 +382,12 @@ class OptionTrials:
         alone: list[tuple[Any, Any]] = []
         with self._calls.without_optimizer(), ExitStack() as hooks:
             for group in whole.param_groups:
+                # Groups hold more than what the constructor takes, such as a learning rate that a schedule has noted.
                 options = {name: value for name, value in group.items() if name != "params" and name in known}
                 for parameter in group["params"]:
                     if parameter.requires_grad:
                         optimizer = type(whole)([parameter], **options)
+                        # With the state of the whole optimizer, so that its memory counts once.
                         if parameter in whole.state:
                             optimizer.state[parameter] = whole.state[parameter]
                         hook = parameter.register_post_accumulate_grad_hook(_stepping(optimizer))
@@ -384,6 +395,7 @@ class OptionTrials:
                         alone.append((parameter, optimizer))
             yield
         for parameter, optimizer in alone:
+            # Back into the whole one: state that was made in the block would be lost to the steps after it.
             whole.state[parameter] = optimizer.state[parameter]
 
     def _in_place(self) -> Iterator[OptionCandidate]:
@@ -399,6 +411,7 @@ class OptionTrials:
         if time.monotonic() < self._deadline:
             before = set(ledger.alive())
             accepted = self._accepted(accepted)
+            # Only if eager gains: compiled code works in place by itself where it can.
             gains = accepted and self._eager_peak(accepted) < self._eager_peak([]) * (1 - _LITTLE)
             calls.forget()
             ledger.set_aside(before)
@@ -418,6 +431,7 @@ class OptionTrials:
         with _noting_calls(called):
             original = self._calls.results(self._calls.model)
         units = [*units, *_functions_in_place(called)]
+        # A step that is not repeatable proves nothing.
         if not units or not self._calls.results(self._calls.model).equals(original):
             return []
 
@@ -537,6 +551,7 @@ def _modules_in_place(model: Any) -> Iterator[_InPlace]:
     for root, module in roots(model).items():
         for path, each in module.named_modules():
             if getattr(each, "inplace", None) is False:
+                # Layers that differ in their number are one line of code in most models.
                 name = re.sub(r"\.\d+\b", ".*", f"{root}.{path}" if path else root)
                 found.setdefault(f"{name} ({type(each).__name__})", []).append(each)
     for text, modules in found.items():
@@ -592,6 +607,7 @@ def _replaced(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
     from torch.nn import functional
 
     def unless_said(original: Callable[..., Any], other: Callable[..., Any]) -> Callable[..., Any]:
+        # It may be said by position, too.
         position = list(inspect.signature(original).parameters).index("inplace")
 
         def function(*args: Any, **kwargs: Any) -> Any:
