@@ -86,8 +86,10 @@ def _compare(package: Imported, operator: Operator, found: _Round, *, is_gpu: bo
     """
     found.operator = operator.name.rpartition("::")[2]
     on_gpu = is_gpu and not operator.is_cpp
+    # First where the program runs: what fails there needs no second opinion.
     for device in ("cuda", "cpu") if on_gpu else ("cpu",):
         for case in every_case(package, operator, device):
+            # Noted before the call, which may not end, so that the answer can name the inputs.
             found.case = case
             check = compared(operator, case, called(operator, case.args, {}, case.configuration))
             if on_gpu and device == "cpu" and check.kernel == "fallback":
@@ -111,6 +113,7 @@ def _time(package: Imported, operator: Operator, found: _Round) -> None:
     for case in cases(package, operator, "cuda"):
         found.case = case
         for number, each in enumerate(found.checks):
+            # A size is checked on several devices and inputs, and its time is told once.
             if (each.operator, each.sizes) == (found.operator, case.name):
                 found.checks[number] = replace(each, seconds=seconds_of(operator, case))
                 break
@@ -148,5 +151,6 @@ def _code(found: Imported, operator: Operator, target: str, *, is_gpu: bool) -> 
             made = compiled(kernel, args, configuration_of(chosen[0]))
             for stage in _STAGES:
                 if stage in made.code:
+                    # The code of several kernels stands together, because the comparison is of the operator.
                     code[stage] = code.get(stage, "") + made.code[stage]
     return code

@@ -87,6 +87,7 @@ def called(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any], numb
     import torch
 
     tensors = [each for each in args if isinstance(each, torch.Tensor)]
+    # In this order: first what the package itself leaves to its definition, then what runs at full speed.
     if not _covers(operator, args):
         return guarded(operator.definition._init_fn, "fallback", args, kwargs, "the kernel does not take these sizes")
     if operator.is_cpp and operator.module.is_supported() and all(each.device.type == "cpu" for each in tensors):
@@ -102,6 +103,7 @@ def called(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any], numb
         found = guarded(run, "interpreter", args, kwargs)
         if not found.raised:
             return found
+        # Only after an error: compiling takes longer than the interpreter.
         if why := _does_not_compile(operator, args, number):
             return OperatorOutcome(None, "interpreter", raised=why)
         reason = f"Triton's interpreter: {found.raised}"
@@ -125,6 +127,7 @@ def _does_not_compile(operator: Operator, args: Sequence[Any], number: int) -> s
                     passed,
                     configuration_of(configs[number % len(configs)]) if configs else KernelConfiguration({}, 4, 1),
                 )
+    # What code of a kernel can raise while it is compiled; anything else is of the machine or of this Triton.
     except (TritonError, TypeError, NameError, AttributeError, LookupError, ValueError) as error:
         return f"it does not compile: {kind_and_message(error)}"[:600]
     except (RuntimeError, OSError, ImportError):  # this Triton cannot compile for the GPU
@@ -175,10 +178,12 @@ def on_cpu() -> Iterator[None]:
     from triton.language.extra import libdevice
 
     functions = {name: getattr(numpy, of) for name, of in _NUMPY.items()}
+    # Without its type, NumPy calls the function once more to find it out, and fails for no elements.
     functions |= {name: numpy.vectorize(of, otypes=[float]) for name, of in _ELEMENTWISE.items()}
     functions["rsqrt"] = lambda x: 1 / numpy.sqrt(x)
     with ExitStack() as patches:
         for name, function in functions.items():
+            # The library's functions differ between versions of Triton.
             if hasattr(libdevice, name):
                 patches.enter_context(patched(libdevice, name, _interpreted(function)))
         yield
@@ -193,6 +198,7 @@ def _interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
         first = next(each for each in values if isinstance(each, tl.tensor))
         arrays = [each.handle.data if isinstance(each, tl.tensor) else each for each in values]
         with numpy.errstate(all="ignore"):
+            # Back to the dtype of the argument, as NumPy may compute some in float64.
             found = numpy.asarray(function(*arrays)).astype(first.handle.data.dtype)
         return tl.tensor(TensorHandle(found, first.handle.dtype), first.type)
 
@@ -227,6 +233,7 @@ def compared(operator: Operator, case: Case, found: OperatorOutcome) -> Sizes:
 
 def _other_tensors(operator: Operator, case: Case, found: OperatorOutcome) -> str:
     """Say which output is another kind of tensor than compiled code expects of the operator; empty if none is."""
+    # The fallback is the definition itself.
     if found.kind == "fallback":
         return ""
     wanted, values = outputs(operator.module.run_definition(*case.args)), outputs(found.value)

@@ -58,6 +58,7 @@ def options(configuration: KernelConfiguration) -> dict[str, Any]:
 
 def configuration_of(config: Any) -> KernelConfiguration:
     """Return a `triton.Config`."""
+    # Only block sizes: a configuration may also have flags, which are no numbers to scale.
     blocks = {str(name): int(value) for name, value in config.kwargs.items() if type(value) is int}
     return KernelConfiguration(blocks, int(config.num_warps), int(config.num_stages))
 
@@ -67,6 +68,7 @@ def configuration_of_all(operator: Operator, number: int) -> str:
     texts = []
     for kernel in operator.kernels:
         if configs := getattr(kernel, "configs", None):
+            # Kernels of one operator may have different numbers of configurations.
             each = configuration_of(configs[number % len(configs)])
             blocks = [f"{name}={size}" for name, size in each.blocks.items()]
             texts.append(" ".join([*blocks, f"{each.warps}w", f"{each.stages}s"]))
@@ -146,6 +148,7 @@ def compiled(kernel: Any, args: tuple[Any, ...], configuration: KernelConfigurat
     found = {}
     if cubin is not None:
         found = resources(cubin)
+    # The binaries are left out, and the source, which the user has.
     code = {name: text for name, text in made.asm.items() if isinstance(text, str) and name != "source"}
     return CompiledConfiguration(
         code, found.get("registers"), found.get("spills"), getattr(made.metadata, "shared", None)
