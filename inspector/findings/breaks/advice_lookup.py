@@ -36,6 +36,7 @@ def registered(gb: str) -> Registered | None:
     found = _registry().get(gb)
     if not found:
         return None
+    # Torch keeps older texts of an id behind the present one: GB0170 has five entries in 2.13.
     newest = found[0]
     texts = [str(hint) for hint in newest.get("Hints", ())]
     return Registered(gb, _clean(newest["Gb_type"]), _clean(newest.get("Explanation", "")), _joined(texts))
@@ -57,6 +58,7 @@ def _registry() -> dict[str, list[dict[str, str]]]:
     file = Path(spec.origin).parent / "_dynamo" / "graph_break_registry.json"
     try:
         data: dict[str, list[dict[str, str]]] = json.loads(file.read_text(encoding="utf-8"))
+    # Torch's words only complete ctrace's advice: a torch without a registry, or with a damaged one, is no error.
     except (OSError, ValueError):
         return {}
     return data
@@ -64,6 +66,7 @@ def _registry() -> dict[str, list[dict[str, str]]]:
 
 def _clean(text: str) -> str:
     """Collapse white space, and write an ellipsis for fields that torch fills in at run time."""
+    # The registry is made from torch's source, so texts may hold Python's quotes, `+ f"..."` and backslashes.
     return " ".join(_FIELD.sub("…", text).replace('"', "").replace("\\", "").split())
 
 
@@ -145,6 +148,7 @@ def lesson(name: str) -> Lesson:
     else:
         torch = None
         life = None
+    # An id that only another release of torch has is known by its lifetime alone.
     if entry is None and torch is None and life is None:
         raise _unknown(name, key)
     general = None
@@ -209,6 +213,8 @@ def cause_lesson(name: str) -> CauseLesson:
 
 def _unknown_cause(name: str, key: str, known: tuple[str, ...]) -> TargetError:
     cases = [each for each in known if key and each.partition("/")[2] == key]
+    # The name of a case alone, e.g. `parameter`, may belong to several kinds: name all of them, not the closest
+    # spelling.
     near = cases or difflib.get_close_matches(key, known, 1)
     kinds = ", ".join(sorted(each for each in known if "/" not in each))
     if near:

@@ -101,6 +101,7 @@ def _parts_of_reason(text: str) -> tuple[str, str, tuple[str, ...], str]:
     """Parse the last group of title, explanation, hints and context; the text before says what Dynamo was doing."""
     head, found, tail = text.rpartition("\n  Explanation: ")
     if not found:
+        # A `UserError` of torch (_dynamo/exc.py, 2.13) has no such parts; its first line is the best title.
         return text.strip().partition("\n")[0], "", (), ""
     title = head.rstrip().rpartition("\n")[2].strip()
     body, _, context = tail.partition("\n  Developer debug context: ")
@@ -149,6 +150,8 @@ def reports_of(raw: CollectedLog) -> tuple[Report, ...]:
     reports = []
     for reported in raw.breaks:
         parsed = parse_break(reported.text)
+        # A report without a traceback and without torch's header, as in a cut log, names no line that it could be shown
+        # at.
         if parsed.frames:
             site = sites.setdefault(_key(parsed, raw), len(sites))
             reports.append(Report(reported.id, parsed, site))
@@ -162,6 +165,8 @@ def breaks_of(raw: CollectedLog, reports: tuple[Report, ...]) -> tuple[Break, ..
 
 
 def _key(parsed: ParsedBreak, raw: CollectedLog) -> _SiteKey:
+    # The user's line alone does not tell sites apart: one call of a library may break in several of its lines, each
+    # with a fix of its own, and two of the user's lines may lead to one of them.
     frame = frame_outside_torch(parsed.frames, raw.prefixes, raw.home)
     return parsed.gb, frame.file, frame.line
 
@@ -178,7 +183,9 @@ def _break(reports: list[Report], raw: CollectedLog) -> Break:
     inside = frame_outside_torch(first.frames, raw.prefixes, raw.home)
     # A user changes the user's line, but what Dynamo could not trace may stand in a library that the line calls.
     broken, place = construct, ""
+    # Torch's text on the case is more certain than the shape of the user's statement, so it goes first.
     known = advice_on_break(first.gb, _case(first, owner, raw) or _effect(first, frame, raw) or construct.kind)
+    # If the advice is on the very call in the user's line, e.g. `open(path)`, the library's line below adds nothing.
     is_own_call = known is not None and construct.expression.startswith(f"{known.it}(")
     if owner is Owner.LIBRARY and first.frames[-1] != frame and not is_own_call:
         broken = _construct(first, first.frames[-1], raw)
@@ -194,8 +201,10 @@ def _break(reports: list[Report], raw: CollectedLog) -> Break:
         about = known.about(expression, place)
         advice = _advice(known, first)
         title, fix = about.title, about.fix
+        # The entry's code shows the call before the region, which is impossible here, so the code goes, too.
         if construct.needs and not place and _is_moved(known):
             fix, advice = _after_the_call(construct.expression, construct.needs), Advice()
+        # "Once" would be wrong for a call whose arguments differ from call to call.
         elif not construct.is_constant and not place:
             fix = fix.replace(_ONCE, "outside of the compiled region")
     is_users_line = (inside.file, inside.line) == (frame.file, frame.line)
@@ -323,6 +332,7 @@ def _construct(parsed: ParsedBreak, frame: Frame, raw: CollectedLog) -> Construc
     name = ""
     if callee:
         name = callee["builtin"] or callee["method"] or callee["skipped"]
+    # These ids are about a condition: without columns, it is the test of the `if`, `while` or `assert`, no call in it.
     branches = not _BRANCHES.isdisjoint(parsed.gb)
     return construct_at(text, line, frame.span, branches=branches, callee=name)
 
@@ -334,6 +344,7 @@ def _path(frames: tuple[Frame, ...], raw: CollectedLog) -> tuple[Frame, ...]:
     if Owner.USER in owners:
         start = owners.index(Owner.USER)
     else:
+        # A library's model that ctrace calls directly has no frame of the user: leave out ctrace's own calls instead.
         ours = [at for at in range(last) if raw.home and frames[at].file.startswith(raw.home)]
         start = 0
         if ours:
@@ -350,6 +361,7 @@ def _reason(parsed: ParsedBreak, known: AdviceEntry | None) -> str:
     why = known.why
     if parsed.is_disabled:
         author = parsed.explanation.partition("(reason: ")[2].removesuffix(")")
+        # Without a reason, torch writes `(reason: None)` (2.13, _dynamo/variables/functions.py).
         if author not in ("", "None"):
             return f"{why} Its author says: {author}."
         return why

@@ -25,6 +25,7 @@ def ranked(session: Session, owner: Owner | None = None) -> tuple[RankedBreak, .
     """Sort breaks by the ops that they leave in eager, then by the graphs that they add, then by frequency."""
     found = [_with_skips(session, index) for index in range(len(session.breaks))]
     mine = [each for each in found if owner is None or each.at.owner is owner]
+    # Ops lost to eager weigh more than graphs added. Equals stay in the order in which the run met them.
     return tuple(sorted(mine, key=lambda each: (-(each.cost.ops or 0), -each.cost.graphs, -each.at.times)))
 
 
@@ -57,6 +58,7 @@ def lonely_skips(skips: Iterable[Skip]) -> tuple[Skip, ...]:
 
 def never_compiled(session: Session) -> tuple[Function, ...]:
     """Return the functions that Dynamo compiled directly and that have no graph, in a run where others have one."""
+    # Where no function has a graph, the verdict says so once; a list would repeat it for each function.
     if session.verdict is not Verdict.PARTIAL:
         return ()
     return tuple(
@@ -70,6 +72,7 @@ def _is_named(function: Function, session: Session) -> bool:
     lines = [each.line for each in session.skips if (each.file, each.function) == mine]
     for each in session.breaks:
         lines += [frame.line for path in each.paths for frame in path if (frame.file, frame.function) == mine]
+    # Several methods of a file may share a name: lines above this function belong to another one.
     return any(line >= function.line for line in lines)
 
 
@@ -85,6 +88,7 @@ def unclaimed_ops(session: Session) -> int:
     if ops is None or compiled is None:
         return 0
     costs = [*(each.cost for each in session.breaks), *(skip.cost for skip in session.skips)]
+    # A compiled call may leave more ops than eager mode runs; `coverage_of` cuts that off, the costs do not.
     return max(ops - compiled - sum(cost.ops or 0 for cost in costs), 0)
 
 

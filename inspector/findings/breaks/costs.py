@@ -79,6 +79,7 @@ def _owners(raw: CollectedLog, codes: Codes, reports: tuple[Report, ...], skips:
         for frame in _inside(report, raw, codes):
             key = codes.key(frame)
             if key not in owners.skips_in:  # a function that is skipped as a whole costs that, wherever it broke
+                # The first report of a line keeps its ops, so that none counts for two breaks.
                 owners.breaks_at.setdefault((frame.file, frame.line), report.site)
                 if report.parsed.outcome is BreakOutcome.REST_IN_EAGER:
                     owners.breaks_in.setdefault(key, report.site)

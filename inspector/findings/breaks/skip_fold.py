@@ -36,6 +36,8 @@ def skips_of(
     """Find the functions that Dynamo gave up or skipped; leave out a function whose failure ended the run."""
     busy = {codes.key(each.stack[-1]) for counted in raw.ops for each in counted.stacks if each.stack}
     skips: dict[tuple[str, str, int], Skip] = {}
+    # A function that failed may be left alone in later calls, too: the failure, which has a reason, comes first and
+    # stays.
     for skip in (*_given_up(raw, codes, busy, reports, breaks, failure), *_left_alone(raw, codes, busy, failure)):
         skips.setdefault((skip.function, skip.file, skip.line), skip)
     return tuple(skips.values())
@@ -79,6 +81,7 @@ def _by_break(raw: CollectedLog, codes: Codes, skip: Skip, report: Report, break
     cause = breaks[report.site]
     at = _frame_in(codes, skip, report.parsed.frames)
     rule = "loop"
+    # Of all blocks, torch names only loops in a report (`raise_loop_graph_break`, 2.13); others come from the source.
     if not report.parsed.in_loop:
         rule = _block_around(raw, at)
     known = entries("skips")[rule]

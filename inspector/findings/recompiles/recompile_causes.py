@@ -74,9 +74,12 @@ def cause_of(guard: UnmetGuard, closure: Container[str] = ()) -> Cause:
 
     `closure` has the function's closure variables.
     """
+    # Torch appends this hint to the text of any property of a parameter, where it would be taken for the new value.
     text = guard.text.strip().partition(PARAMETER_HINT)[0]
+    # `expression` accepts any text, so torch's prose goes first.
     cause = _tensor(text) or _state(text, guard) or _entry(text, guard) or expression(text, guard.now)
     cause = replace(cause, subject=closure_name(cause.subject, guard.hint))
+    # Torch writes a variable of an enclosing function like an argument, `L['scale']`; only the record tells them apart.
     if cause.kind is CauseKind.ARGUMENT_VALUE and re.split(r"[.\[]", cause.subject, maxsplit=1)[0] in closure:
         cause = replace(cause, kind=CauseKind.CLOSURE_VALUE)
     if cause.kind is CauseKind.IDENTITY:
@@ -99,6 +102,7 @@ def _tensor(text: str) -> Cause | None:
     if what == "dtype":
         was, now = (_DTYPES.get(each.removesuffix("."), each) for each in (was, now))
     attribute = {"rank": "dim()", "dispatch key set": "dispatch keys"}.get(what, what)
+    # Here torch writes numbers alone, "Expected device index to be 0, actual 1", which would be no values of `device`.
     if "device index mismatch" in text:
         attribute = "device.index"
     return Cause(_TENSOR_KINDS[what], f"{name}.{attribute}", was.removesuffix("."), now.removesuffix("."))
@@ -154,10 +158,12 @@ def _entry(text: str, guard: UnmetGuard) -> Cause | None:
     """Parse a reason about the cache entry as a whole."""
     if match := _GONE.match(text):
         return Cause(CauseKind.IDENTITY, user_name(match["source"]))
+    # Torch found no failed guard when it checked again (2.13, guards.py:5266), so there is none to name.
     if text.startswith("Unexpected recompilation"):
         return Cause(CauseKind.OTHER, "nothing that the log shows")
     if not text.startswith(_BACKEND):
         return None
+    # The text of 2.13 describes both backends; where torch names none, ctrace's hook has recorded their names.
     backends = _TORCHS_BACKENDS.search(text)
     return Cause(CauseKind.OTHER, "backend", *_apart(*(backends.groups() if backends else (guard.was, guard.now))))
 
@@ -166,6 +172,7 @@ def _object(cause: Cause, guard: UnmetGuard) -> Cause:
     """Refine a cause about an object's identity; an enum member counts as a value."""
     was, now = _apart(guard.was and type_name(guard.was), cause.now)
     cause = replace(cause, was=was, now=now)
+    # An object that went missing needs the advice on None, whatever its identity was.
     if now == "None":
         return replace(cause, kind=CauseKind.NONE)
     match = _MEMBER.match(guard.text)
@@ -234,6 +241,7 @@ _COMPARISON = re.compile(r"^(?P<subject>.+?) (?P<op>==|!=|is not|is|<=|>=|<|>) (
 
 def expression(text: str, now: str | None) -> Cause:
     """Classify an expression that is false; `now` is the current value, if known."""
+    # `_comparison` takes any text with an operator, e.g. `len(x) == 3` or `hasattr(m, 'a') == False`, so it comes last.
     readers = (helper_check, _bounds, _container, _attribute, _check, _comparison)
     return next((cause for read in readers if (cause := read(text, now))), None) or Cause(
         CauseKind.OTHER, user_name(text)
@@ -247,6 +255,8 @@ def _bounds(text: str, now: str | None) -> Cause | None:
         return None
     subject = match["subject"]
     is_size = any(sign in subject for sign in ("size()[", "stride()[", "storage_offset()"))
+    # `2 <= s` alone is torch's own exclusion of 0 and 1. With an upper bound it may come from a condition in the code,
+    # so only a call with 0 or 1 shows which one failed.
     apart = is_size and low == "2" and (now in ("0", "1") or (now is None and match["high"] is None))
     bounds = _bound_words(low, match["high"])
     return Cause(CauseKind.ZERO_ONE if apart else CauseKind.RANGE, user_name(subject), bounds, now)
@@ -269,6 +279,7 @@ _ITEM = re.compile(r"(?P<no>not )?set\.__contains__\((?P<set>.+), (?P<item>[^,]+
 
 def _container(text: str, now: str | None) -> Cause | None:
     if match := _EMPTY.match(text):
+        # Torch's own log does not say how long the container is now.
         length = "1 or more"
         if now and now.isdecimal():
             length = now
@@ -309,6 +320,7 @@ def _attribute(text: str, now: str | None) -> Cause | None:
     if text.startswith(_NO_VALUE):
         source = text.removeprefix(_NO_VALUE)
         item = _LAST_KEY.match(source)
+        # `L['x']` is an argument that is missing, no key of a dict.
         if item and item["dict"] not in ("L", "G"):
             return _membership(CauseKind.KEY_ORDER, item["key"], item["dict"], absent=False)
         return Cause(CauseKind.ATTRIBUTE_VALUE, user_name(source), "there", "missing")
@@ -317,6 +329,7 @@ def _attribute(text: str, now: str | None) -> Cause | None:
     match = _HASATTR.match(text)
     if match is None:
         return None
+    # `not hasattr(m, 'a')` and `hasattr(m, 'a') == False` both say that the attribute was missing.
     was_there = (match["is"] != "False") is not bool(match["no"])
     was, now = ("there", "missing") if was_there else ("missing", "there")
     if match["name"] in _MARKS:
@@ -352,6 +365,7 @@ def _check(text: str, now: str | None) -> Cause | None:
     if match := _CHECK.match(text):
         subject = user_name(match["source"])
         if match["what"] == "obj_id":
+            # Torch guards a function by its code object; in the user's words it is the function that changed.
             return Cause(CauseKind.IDENTITY, subject.removesuffix(".__code__"), None, now)
         was = match["type"] and type_name(match["type"])
         return _cause_of_type(subject, was, now)
@@ -359,6 +373,7 @@ def _check(text: str, now: str | None) -> Cause | None:
         return Cause(CauseKind.ALIASING, user_name(text), None, None)
     if match := _OVERLAP.match(text):
         was = "shared" if match["yes"] else "apart"
+        # A key may contain a comma, so only one that a name follows separates two names.
         names = [user_name(each) for each in re.split(r", (?=[LG]\[)", match["yes"] or match["no"])]
         return Cause(CauseKind.ALIASING, f"memory of {' and '.join(names)}", was, now)
     if match := _NAN.match(text):
@@ -421,6 +436,7 @@ def value_kind(source: str) -> CauseKind:
     for sign, kind in _SOURCES:
         if sign.search(source):
             return kind
+    # A dot in a key, such as `L['a.b']`, is no attribute.
     inner = _QUOTED.sub("", source.removeprefix("L["))
     if "." in inner:
         return CauseKind.ATTRIBUTE_VALUE
@@ -432,6 +448,7 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 def _size_comparison_kind(subject: str, was: str) -> CauseKind:
     """Distinguish a specialized size from a condition, such as `(x.size(0) % 8) == 0`."""
+    # Arithmetic on a size, e.g. `L['x'].size()[0] % 8 == 0`, comes from a condition, not from a specialization.
     if not _ONE_SIZE.search(subject):
         return CauseKind.RANGE
     if was.isdecimal():
@@ -443,6 +460,7 @@ def _size_comparison_kind(subject: str, was: str) -> CauseKind:
 
 _ONE_SIZE = re.compile(r"^(?:[^\s*']|'[^']*')+\.size\(\)\[\d+\]$")
 _SOURCES = (
+    # The first match counts: `G['model'].training` is a mode before it is the value of a global.
     (re.compile(r"\.training$"), CauseKind.TRAINING_MODE),
     (re.compile(r"\.storage_offset\(\)$"), CauseKind.ALIASING),
     (re.compile(r"___stack"), CauseKind.BREAK_RESULT),
@@ -509,6 +527,7 @@ def is_later_layer(raw: CollectedLog, compile_id: str) -> bool:
     """Whether a method is compiled for a module, and was compiled for others of its class only."""
     mine = _module(raw, compile_id)
     frame = compile_id.partition("/")[0]
+    # Only entries that existed at the time count; a module compiled later is no reason.
     earlier = takewhile(lambda each: each != compile_id, raw.seen)
     before = {_module(raw, each) for each in earlier if each.startswith(f"{frame}/") and raw.has_entry(each)}
     return mine is not None and None not in before and mine not in before

@@ -48,6 +48,7 @@ def fixing(raw: CollectedLog, nearest: str, compile_id: str, cause: Cause, guard
     if cause.kind in (CauseKind.RANGE, CauseKind.ZERO_ONE) and len(sources) > 0:
         symbols = Symbols(raw, nearest)
         found = _condition(symbols, tuple(map(symbols.source_of, sources)), cause, guard)
+        # Torch specializes on 0 and 1 without the user's code, so no line can be named for it.
         if cause.kind is CauseKind.RANGE:
             return found
         return None
@@ -55,6 +56,7 @@ def fixing(raw: CollectedLog, nearest: str, compile_id: str, cause: Cause, guard
         return None
     known = (Symbols(raw, each) for each in (nearest, compile_id))
     before, after = (each.fixed(each.source_of(sources[0])) for each in known)
+    # A condition in the new graph is what the new call passed; it says nothing of why the old entry did not serve.
     return before or (after if after and after.kind is not ConditionKind.CONDITION and after.frame else None)
 
 
@@ -65,6 +67,8 @@ def _condition(symbols: Symbols, sources: tuple[str, ...], cause: Cause, guard: 
     same_text = [each for each in conditions if _without_spaces(each.condition) == text]
     outside = [each for each in conditions if _is_outside(each, cause.now)]
     unbounded = [each for each in conditions if each.low is None and each.high is None]
+    # The same text is certain. Bounds may fit several conditions on one size, and a condition without bounds, e.g. a
+    # remainder, cannot be compared with the value at all.
     return next(iter([*same_text, *outside, *unbounded]), None)
 
 
@@ -115,6 +119,7 @@ def first_computed(cause: Cause, guarded_at: Frame, torch: str, text: str) -> Fr
         return guarded_at
     function = _function_at(text, guarded_at.line)
     if function is None:
+        # An operation inside of a nested function belongs to it, as it may run later or never.
         return guarded_at
     nodes = [node for node in ast.walk(function) if isinstance(node, ast.expr | ast.stmt)]
     lines = [node.lineno for node in nodes if cause.subject in _operands(node)]
@@ -194,6 +199,7 @@ def recompiles_of(raw: CollectedLog) -> tuple[Recompile, ...]:
     for compile_id in raw.seen:
         frame = compile_id.partition("/")[0]
         made = raw.has_entry(compile_id)
+        # A first attempt that failed leaves no entry, so the next compilation is no recompilation.
         if (made or _found_no_ops(raw, compile_id)) and frame in earlier:
             found.append(_recompile(raw, compile_id))
         if made:
@@ -211,6 +217,7 @@ def _found_no_ops(raw: CollectedLog, compile_id: str) -> bool:
 def _recompile(raw: CollectedLog, compile_id: str) -> Recompile:
     place = place_of(raw, compile_id)
     ours, reasons = raw.unmet.get(compile_id), raw.reasons.get(compile_id, ())
+    # ctrace's hook checks all guards of every entry; torch's log has only the first failed guard of each.
     failed = _with_frame_id(compile_id, ours or failed_of(compile_id, reasons, raw.files.values()))
     nearest = None
     if failed:
@@ -233,6 +240,7 @@ def _recompile(raw: CollectedLog, compile_id: str) -> Recompile:
         reason=next(iter(reasons), ""),
         why_expected=why,
         nearest=nearest_id,
+        # Torch's reasons have one guard for each entry, so their number says nothing about the distance.
         distances={entry.id: entry.number for entry in failed.entries} if failed and ours else {},
         shared_by=shared,
         caller=caller_of(raw, compile_id),
@@ -264,6 +272,7 @@ def _with_frame_id(compile_id: str, failed: GuardsFailed | None) -> GuardsFailed
 def _nearest(raw: CollectedLog, failed: GuardsFailed) -> EntryHeld | None:
     """Return the nearest entry: the one with the fewest causes, on a tie the more general one, then the newer one."""
     unmet = [entry for entry in failed.entries if entry.unmet]
+    # With one candidate, a distance would parse all of its guards for nothing.
     if len(unmet) == 1:
         return unmet[0]
     return min(unmet, key=lambda entry: _distance(raw, entry, unmet), default=None)
@@ -303,6 +312,7 @@ def _distance(raw: CollectedLog, entry: EntryHeld, entries: Sequence[EntryHeld])
         number += len(entries)
     together = len(follow.union(stand))
     typed = any(cause.kind in (CauseKind.TYPE, CauseKind.NONE) for cause in stand.values())
+    # Entries come newest first, and `min` keeps the first of equals: the newer one.
     return number, len(unseen), together, other, typed, order, special, -_open_values(raw, entry.id), entry.number
 
 
@@ -368,6 +378,8 @@ def _cause(
 ) -> Cause:
     named = _named(raw, compile_id, place, cause_of(guard, failed.closure))
     fixed = fixing(raw, nearest.id, compile_id, named, guard)
+    # A branch such as `if x.shape[0] == 8` fixes the size, and torch guards it like any specialized size; the advice is
+    # that on conditions.
     by_branch = named.kind is CauseKind.SIZE and fixed is not None and fixed.kind is ConditionKind.CONDITION
     if by_branch:
         named = replace(named, kind=CauseKind.RANGE)
@@ -507,6 +519,7 @@ _CHECKED = re.compile(
     r"TENSOR_MATCH: check_tensor\((?P<source>.*?), \w+, DispatchKeySet\(.*?size=\[(?P<sizes>[^\]]*)\]"
 )
 
+# `int` refuses texts of thousands of digits, which a damaged log may have; a size has 19 at most.
 _NUMBER = re.compile(r"\s*\d{1,19}\s*")
 Sizes = tuple[int | None, ...]
 """The sizes of a tensor; None for a dynamic size."""
@@ -518,6 +531,7 @@ def dynamic_sizes(raw: CollectedLog, compile_id: str) -> dict[str, Sizes]:
     if not printed:
         return {}
     found = _CHECKED.finditer(text_of(printed.text))
+    # A tensor of rank 0 has `size=[]`.
     return {match["source"]: tuple(map(_size, match["sizes"].split(","))) for match in found if match["sizes"].strip()}
 
 

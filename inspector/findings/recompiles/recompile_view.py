@@ -70,6 +70,7 @@ _COMPUTED = re.compile(r"^[^%]* [*/+-]+ [^%]*$")
 def prospect(session: Session, members: Sequence[tuple[Recompile, Cause]]) -> Prospect:
     """Judge a group of recompilations of one function for one cause."""
     kind = members[0][1].kind
+    # `_PAIRS` has autocast for on and off; a dtype has more values than two.
     if kind is CauseKind.AUTOCAST and members[0][1].subject.endswith("_dtype"):
         return Prospect(Outlook.FINITE, "one graph for each autocast dtype")
     if all(recompile.shared_by for recompile, _ in members):
@@ -81,6 +82,7 @@ def prospect(session: Session, members: Sequence[tuple[Recompile, Cause]]) -> Pr
         return Prospect(Outlook.SETTLES, "both values are compiled")
     if kind in _FINITE and not _is_number(members):
         return Prospect(Outlook.FINITE, _FINITE[kind])
+    # The last graph decides: automatic dynamic shapes make a value dynamic only at its first change.
     if members[-1][1].is_open:
         return Prospect(Outlook.SETTLES, "it is dynamic now, so the new graph takes other values")
     recompiles = [recompile for recompile, _ in members]
@@ -356,6 +358,7 @@ def _cache(frame: str, entries: list[Compilation], session: Session) -> Cache:
 
 
 def _is_refusal(compilation: Compilation) -> bool:
+    # The end of a gb type (`Dynamo recompile limit exceeded`, _dynamo/convert_frame.py:2009, 2.13).
     return "recompile limit exceeded" in (compilation.fail_reason or "")
 
 

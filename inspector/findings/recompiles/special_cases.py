@@ -91,6 +91,7 @@ def cause_key(guard: UnmetGuard) -> tuple[str | None, ...]:
         values = (case_of(facts),)
     name = None
     if cause.kind not in TENSOR_CAUSES | _OF_MODES:
+        # One attribute of many modules, e.g. `blocks.0.mode` and `blocks.1.mode`, counts as one change.
         name = cause.subject.rpartition(".")[2]
     return cause.kind, *values, name
 
@@ -100,6 +101,7 @@ def _plain(_facts: CauseFacts) -> str:
 
 
 def _size(facts: CauseFacts) -> str:
+    # A dynamic size does not help here: no graph takes tensors of two ranks.
     if facts.subject.endswith(".dim()"):
         return "rank"
     if facts.is_open:  # it becomes dynamic by itself, whatever else applies
@@ -124,12 +126,14 @@ def _zero_one(facts: CauseFacts) -> str:
 def _range(facts: CauseFacts) -> str:
     if facts.is_number:
         return "number"
+    # `%` in guards that torch prints as Python, `Mod(` in those that sympy prints.
     if "%" in facts.subject or "Mod(" in facts.subject:
         return "modulo"
     return ""
 
 
 def _stride(facts: CauseFacts) -> str:
+    # A stride of 0 comes from `expand` or broadcasting, where `.contiguous()` is the advice.
     if "0" in (facts.was, facts.now):
         return "expanded"
     return ""
@@ -186,6 +190,7 @@ _STATES = {
 def _attribute(facts: CauseFacts) -> str:
     if facts.was in ("there", "missing") and facts.now in ("there", "missing"):
         return "missing"
+    # A learning rate is a float as well, but its advice is to make it a tensor.
     if _holder(facts) == "optimizer":
         return "optimizer"
     case = _value(facts)
@@ -252,6 +257,7 @@ def _key_order(facts: CauseFacts) -> str:
 
 
 def _none(facts: CauseFacts) -> str:
+    # `p.grad` is an attribute, too, but `zero_grad(set_to_none=True)` is what sets it to None.
     if facts.subject.endswith(".grad"):
         return "gradient"
     if "." in facts.subject and not _OF_ARGUMENT.search(facts.guard):
@@ -330,6 +336,7 @@ _CASES: dict[CauseKind, Callable[[CauseFacts], str]] = {
 
 
 def _is_weight(facts: CauseFacts) -> bool:
+    # In torch's own log no record says which tensors are weights; names through `_parameters` and the hint do.
     signs = "._parameters[", "._buffers[", "Guard failed on a parameter"
     return facts.is_weight or any(sign in facts.guard for sign in signs)
 
