@@ -124,6 +124,8 @@ def _outcome(listed: ListedChoice, timing: ChoiceTiming | None) -> Choice:
 def _status(timing: ChoiceTiming) -> ChoiceStatus:
     if timing.seconds is not None:
         return ChoiceStatus.TIMED
+    # Triton raises OutOfResources when it loads a kernel (triton/compiler/compiler.py), so one that is built may not
+    # fit.
     if not timing.is_built or _DOES_NOT_FIT.search(timing.error):
         return status_of_failure(timing.error)
     if timing.has_run:

@@ -62,6 +62,7 @@ def winner(choices: Iterable[Choice]) -> Choice | None:
 def margin(choices: Iterable[Choice], unnamed: int = 0) -> Margin | None:
     """Return by how much the fastest choice beats the next one; None: fewer than two were timed and named."""
     found = timed(choices)
+    # Torch's own log names one choice and counts the others, so the next one is not known there.
     if len(found) < 2 or unnamed or not found[0].seconds or found[1].seconds is None:
         return None
     return Margin(found[1].name, found[1].seconds / found[0].seconds - 1, _noise(found[0], found[1]))
@@ -201,9 +202,11 @@ def kernel_rows(session: Session, graph: str | None = None) -> tuple[KernelRow, 
         rows[key] = KernelRow(
             *key, tuned_.configurations, tuned_.taken, tuned_.cache, tuned_.sizes, tuned_.seconds, users.get(key)
         )
+    # Nothing is timed for a GPU that is not there; what was compiled for it still names the configurations.
     for built, number in Counter((each.graph, each.stage, each.kernel) for each in session.built).items():
         if number > 1 and built not in rows:
             rows[built] = KernelRow(*built, _not_timed(session, built), None, user=users.get(built))
+    # The user's own configurations stand in the source, even where nothing was compiled.
     for name, user in users.items():
         if user.autotuned and name not in rows:
             choices = tuple(Choice(_text(config), "triton") for config in user.configs)
@@ -259,6 +262,7 @@ def sentence(session: Session) -> str:
 def why_nothing_was_timed(session: Session) -> tuple[str, str]:
     """Return why a run has no times of choices, and what to do about it."""
     gpu = target_of(session)
+    # From the most basic reason to the most special: a run that builds nothing has no other reason to look for.
     if gpu is None and session.environment.ctrace and not session.environment.built:
         return (
             "Choices were not timed: this run generated code and built none of it.",

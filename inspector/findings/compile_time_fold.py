@@ -136,6 +136,7 @@ def _values(metrics: Metrics) -> Iterator[tuple[str, Value]]:
 
 def _in_header(header: bytes) -> dict[str, Any]:
     """Return the metrics from the first line of their record; empty: another program changed it."""
+    # The record is a line of torch's log: `V1129 10:46:02.536000 13572 torch/_dynamo/utils.py:123] {...}`.
     _, _, text = header.partition(b"] ")
     try:
         record = json.loads(text.decode("utf-8", "replace"))
@@ -149,6 +150,7 @@ def _in_header(header: bytes) -> dict[str, Any]:
 
 def _plain(value: Any) -> Value:
     """Return a value as a report can write it."""
+    # JSON has no NaN and no infinities.
     if isinstance(value, bool | str | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
@@ -213,6 +215,7 @@ class _Thread(Struct):
                 around.append(span)
             self.stack.append(span)
             return
+        # Steps of one name may nest, and an end belongs to the innermost of them.
         index = next((each for each in reversed(range(len(self.stack))) if self.stack[each].name == mark.name), None)
         if index is None:
             return
@@ -255,6 +258,7 @@ def _counted(raw: CollectedLog) -> dict[str, int] | None:
         counts = raw.counted.caches
     if counts is None:
         return None
+    # Torch counts such a bypass when it cannot store, so it stands in the counter, but in no record of a look-up.
     return {**counts, _UNSTORED: sum(each.is_bypass for each in raw.stored)}
 
 
@@ -292,10 +296,12 @@ def _lanes(marks: MarkColumns, start: float) -> Iterator[Lane]:
     for mark in marks_of(marks):
         if mark.at is not None:
             threads.setdefault(mark.thread, _Thread()).add(mark, (mark.at - start) / 1e6)
+    # A step without an end, as in a program that was killed, ends with the last mark of its thread.
     found = [(name, [_span(each, thread.last, None) for each in thread.roots]) for name, thread in threads.items()]
     compiles = {name for name, roots in found if any(root.name in _STARTS for root in roots)}
     for name, roots in sorted(found, key=lambda each: each[0] not in compiles):
         if roots:
+            # In a log that begins late no thread has a step of `_STARTS`; then no lane can be called parallel.
             yield Lane(name, tuple(roots), is_parallel=bool(compiles) and name not in compiles)
         yield from _beside(name, threads[name])
 
@@ -333,6 +339,7 @@ def _lookups(raw: CollectedLog) -> Iterator[CacheLookup]:
             found = replace(found, stage=_stage(lookup, spans, loaded))
         if lookup.key is not None and (keyed := raw.keyed.get((lookup.cache, lookup.key))) is not None:
             found = replace(found, components=parts_of(keyed.components))
+        # Only ctrace's hooks record what was stored, so torch's own log cannot say that something was not.
         if lookup.outcome is LookupOutcome.MISS and raw.caches is not None:
             after = stored.get((lookup.cache, lookup.key or ""), CacheStored(lookup.cache, "", False, _NEVER))
             found = replace(found, is_stored=after.is_stored, not_stored=after.why)

@@ -143,6 +143,7 @@ def phases(found: CompileTime) -> dict[str, float]:
     """Return the seconds of each phase; they add up to all of the compile time."""
     totals: Counter[str] = Counter()
     for piece in pieces(found):
+        # typeshed takes the values of a Counter for ints; seconds add up as well.
         totals[piece.phase] += piece.seconds  # type: ignore[assignment]
     return {name: float(totals[name]) for name in PHASES if totals[name]}
 
@@ -297,6 +298,7 @@ def _why_missed(found: CompileTime, lookup: CacheLookup, earlier: EarlierKey | N
         if found.use.kind in ("private", "user"):
             return "no earlier run of this model has recorded a key for this cache"
         return "no entry has this key; there is no earlier run to compare with"
+    # The folder may have been emptied since: an equal key proves only that nothing has changed of what the key covers.
     if earlier.earlier == lookup.key:
         return f"the same key as in run {earlier.run}, but the cache has no entry for it"
     if not earlier.differs:
@@ -392,9 +394,12 @@ def nearest(lookup: CacheLookup, known: Sequence[KnownKey]) -> EarlierKey | None
     if lookup.key is None:
         return None
     same = [each for each in known if each.cache == lookup.cache and each.stage == lookup.stage]
+    # A graph that is compiled for the first time has no key of the same number: any key of that cache is the best there
+    # is.
     of_graph = [each for each in same if each.graph == lookup.graph] or same
     if not of_graph:
         return None
+    # Runs come oldest first, and `min` keeps the first of equals: reversed, that is the newest.
     best = min(reversed(of_graph), key=lambda each: (each.key != lookup.key, len(_changed(each, lookup))))
     return EarlierKey(lookup.cache, lookup.key, best.run, best.key, differences(best.components, components_of(lookup)))
 
@@ -419,6 +424,7 @@ def differences(before: Iterable[KeyPart], after: Iterable[KeyPart]) -> tuple[Ke
     """Return the components that differ between two keys, with the texts from the first difference on."""
     old, new = _by_name(before), _by_name(after)
     found = []
+    # In torch's order, with what only the earlier key has at the end.
     for name in dict.fromkeys((*new, *old)):
         was, now = old.get(name), new.get(name)
         if _digest(was) != _digest(now):
@@ -438,8 +444,10 @@ def differences(before: Iterable[KeyPart], after: Iterable[KeyPart]) -> tuple[Ke
 def _apart(was: str | None, now: str | None) -> tuple[str | None, str | None]:
     """Cut two texts to the first line that differs, from the position where the two differ."""
     if was is None or now is None:
+        # A component that only one key has is shown from its beginning.
         return _cut(was, 0), _cut(now, 0)
     lines = zip_longest(was.splitlines(), now.splitlines(), fillvalue="")
+    # Without a line that differs, only line ends do; then the texts are compared whole.
     old, new = next(((one.strip(), two.strip()) for one, two in lines if one != two), (was, now))
     pairs = enumerate(zip(old, new, strict=False))
     same = next((at for at, (one, two) in pairs if one != two), min(len(old), len(new)))

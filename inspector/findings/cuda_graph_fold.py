@@ -51,6 +51,7 @@ class _Seen(Struct):
             reasons = self.checked.reasons
         else:
             reasons = ()
+        # Torch's check may find nothing, and its partition still cut out every op.
         if not reasons and self.partitioned is not None and not self.partitioned.graphs:
             reasons = (f"{_NONE_LEFT}{', '.join(self.partitioned.reasons)}",)
         return reasons
@@ -84,6 +85,7 @@ def cuda_graphs_of(raw: CollectedLog) -> tuple[CudaGraph, ...]:
                 seen.warm_ups.append(why)
             case CudaGraphRecorded():
                 seen.recorded.append(event)
+                # Captures of an older ctrace timed a graph at its recording; later ones add a record after the program.
                 if event.replay is not None or event.untimed:
                     seen.timed.append(event)
             case CudaGraphTimed():
@@ -98,6 +100,8 @@ def cuda_graphs_of(raw: CollectedLog) -> tuple[CudaGraph, ...]:
 
 def _folded(graph: str, stage: Stage, seen: _Seen, forward: _Seen | None, prefixes: Mapping[str, str]) -> CudaGraph:
     while_compiling = seen.while_compiling()
+    # A skip of the forward disables CUDA graphs for the backward (`BoxedBool.disable`, _inductor/output_code.py, 2.13),
+    # of which torch then says nothing.
     if stage is Stage.BACKWARD and not while_compiling and forward is not None and forward.while_compiling():
         while_compiling = (_FORWARD,)
     texts = dict.fromkeys((*while_compiling, *seen.skipped))
@@ -131,6 +135,7 @@ def _folded(graph: str, stage: Stage, seen: _Seen, forward: _Seen | None, prefix
 
 def _most_recorded(recorded: list[CudaGraphRecorded]) -> list[CudaGraphRecorded]:
     """Return the recordings of the piece that torch recorded most often."""
+    # A partitioned part records each of its pieces once, which is no repeated recording of the part.
     pieces = grouped(recorded, lambda each: each.piece)
     return max(pieces.values(), key=len, default=[])
 
@@ -152,6 +157,7 @@ def _status(seen: _Seen, *, is_skipped: bool) -> CudaGraphStatus:
 
 def _reason(text: str, prefixes: Mapping[str, str]) -> CudaGraphReason:
     """Split torch's wording into the reason and the user's line."""
+    # A reason that consists of the prefix alone is still all that torch says.
     return CudaGraphReason(_PREFIX.sub("", _STACK.sub("", text)).strip() or text, *_place(text, prefixes))
 
 

@@ -62,6 +62,7 @@ def cuda_graphs_document(session: Session, graph: str | None = None) -> CudaGrap
         run=session.run,
         graphs=tuple(CudaGraphPart(each, why_not_recorded(each), remedy(each), outlook(each)) for each in found),
         sentence=sentence(session),
+        # All CUDA graphs share one pool, and each part has what the whole pool held at its recording: no sum.
         pool_bytes=max((each.pool_bytes for each in session.cuda_graphs if each.pool_bytes is not None), default=None),
         has_failed=session.failure is not None or bool(session.problems),
         has_target=target_of(session) is not None,
@@ -119,6 +120,7 @@ def outlook(each: CudaGraph) -> str:
     if not repeats or repeats == 1:
         return ""
     sizes = len(each.inputs)
+    # As many sizes as recordings: the sizes explain all of them, and nothing has to have moved.
     if sizes == repeats:
         found = f"recorded once for each of {count(sizes, 'set of input sizes', 'sets of input sizes')}"
         warns, most = each.limits.get(_WARNS), each.limits.get(_MOST_SIZES)

@@ -9,6 +9,7 @@ def culprit_of(scenario: str, accuracy: Accuracy | None) -> Culprit | None:
         culprits = accuracy.culprits
     else:
         culprits = ()
+    # Only float64 says which of the two sides is wrong; without it, either may be.
     known = (each for each in culprits if each.against == "float64" and each.line is not None)
     return next((each for each in known if each.scenario == scenario), None)
 

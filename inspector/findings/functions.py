@@ -46,6 +46,7 @@ def place_of(raw: CollectedLog, compile_id: str) -> FunctionPlace:
     One wrapper serves all modules. So use the data of the wrapper's other compilations only if this one has none.
     """
     place = _code(raw, compile_id)
+    # A log may come from Windows.
     if place.function != _WRAPPER[0] or not place.file.replace("\\", "/").endswith(_WRAPPER[1]):
         return place
     ids = [compile_id, *raw.of_frame.get(compile_id.partition("/")[0], ())]
@@ -55,6 +56,7 @@ def place_of(raw: CollectedLog, compile_id: str) -> FunctionPlace:
     start = next((raw.starts[other] for other in ids if other in raw.starts), None)
     if start is None:
         return place
+    # The wrapper stands in torch; the user knows the module by the line that calls it.
     for frame in reversed(start.stack):
         file = raw.files.get(frame.file, "?")
         if owner_of(file, raw.prefixes) is Owner.USER:
@@ -104,6 +106,7 @@ class Codes:
         known = [(each.file, _plain(each.name), each.line) for counted in raw.ops for each in counted.functions]
         known += [(code.file, code.name, code.line) for code in raw.bytecode.values()]
         self._lines: dict[tuple[str, str], list[int]] = {}
+        # Sorted, so that `bisect_right` finds the last function above a line.
         for file, name, line in sorted({*met, *known}):
             if resumed(name)[1] is None:
                 self._lines.setdefault((file, name), []).append(line)

@@ -15,6 +15,7 @@ def fusions_of(done: Iterable[FusionDone], prefixes: Mapping[str, str]) -> tuple
 
 def _with_lines(done: FusionDone, prefixes: Mapping[str, str]) -> Fusion:
     stacks = dict.fromkeys(stack for each in done.stacks.values() for stack in each)
+    # Nodes share most stacks, which are long texts: each is parsed once.
     of_stack = {stack: user_lines((stack,), prefixes) for stack in stacks}
     of_node = {name: _joined(of_stack[stack] for stack in each) for name, each in done.stacks.items()}
     of_operation = {

@@ -47,6 +47,7 @@ def session_totals(session: Session) -> Totals | None:
     """Return the bytes that all graph parts move; None if there are no parts, or if one part's bytes are not known."""
     found = [totals(fusion) for fusion in session.fusions]
     known = [each for each in found if each is not None]
+    # A sum without one of the parts would look like little traffic.
     if not known or len(known) < len(found):
         return None
     return Totals(
@@ -74,6 +75,7 @@ def _least(fusion: Fusion, kept: tuple[NodeKind, ...]) -> int:
         inputs | {name for name, role in roles.items() if role is BufferRole.OUTPUT} | {*fusion.outputs} | read_by_calls
     )
     read = _most(others, lambda access: access.read)
+    # A concatenation is written by several nodes, of which the largest alone would be too little.
     written = _most(others, lambda access: access.written) | _written_in_parts(fusion, kept)
     return (
         _moved(calls)

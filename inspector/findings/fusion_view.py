@@ -127,6 +127,7 @@ def ranked(round_: FusionRound) -> tuple[Ranked, ...]:
     found = []
     for number, (each, after) in enumerate(zip_longest(round_.candidates, round_.candidates[1:])):
         both, deciding = _parts(each.first) | _parts(each.second), _deciding(each, after)
+        # When a pair's turn comes, earlier fusions of the round may have put both into one node.
         is_joined = number not in taken and any(both <= whole for whole in made)
         found.append(Ranked(each, deciding, _order(each, deciding, after), taken.get(number), is_joined))
     return tuple(found)
@@ -165,6 +166,7 @@ def ending(fusion: Fusion) -> str:
     usual = [each for each in fusion.rounds if not each.reorder]
     if not usual:
         return ""
+    # A single node is left even in the last of the rounds, where the limit would be the wrong reason.
     if usual[-1].after == 1:
         return "one node is left"
     if usual[-1].after == usual[-1].before:
@@ -178,6 +180,7 @@ def _deciding(each: FusionCandidate, after: FusionCandidate | None) -> str:
     if after is None or each.score is None or after.score is None:
         return ""
     mine, other = each.score, after.score
+    # Torch compares `shared` before the kinds if it differs clearly, and after them otherwise (`FusionScore.__lt__`).
     is_far = max(mine.shared, other.shared) > _CLEAR * min(mine.shared, other.shared)
     names = ("template", *(["shared"] if is_far else []), "kind", "shared", "overlap", "proximity")
     return next((name for name in names if getattr(mine, name) != getattr(other, name)), "")
@@ -218,6 +221,7 @@ def _fused_pairs_by_candidate(round_: FusionRound) -> dict[int, tuple[str, str]]
         for pair, (one, other) in left.items():
             if (first <= one and second <= other) or (first <= other and second <= one):
                 found[number] = pair
+                # Each fused pair was one candidate; a second one with the same nodes was joined by it.
                 del left[pair]
                 break
     return found

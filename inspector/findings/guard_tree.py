@@ -36,8 +36,10 @@ def parse(printed: GuardText, prefixes: Mapping[str, str]) -> GuardTree:
     top = _Open("L", "")
     stack: list[tuple[int, _Open]] = [(-1, top)]
     epilogue: list[Guard] = []
+    # One stack too few would move all later places to other guards, so none is used.
     fits = printed.stacks is None or len(printed.stacks) == len(_LEAF.findall(printed.text))
     stacks = iter(printed.stacks or () if fits else ())
+    # Thousands of guards share a few stacks.
     users = cache(lambda stack: _user_frame(stack or (), prefixes))
     unread = 0
     for line in printed.text.splitlines():
@@ -57,6 +59,7 @@ def parse(printed: GuardText, prefixes: Mapping[str, str]) -> GuardTree:
             stack.append((depth, opened))
         elif guard := _GUARD.fullmatch(rest):
             _climb(stack, depth)
+            # A guard belongs to the last node above it with less indentation.
             owner = stack[-1][1]
             made_at = next(stacks, _UNKNOWN)
             if (
@@ -65,6 +68,8 @@ def parse(printed: GuardText, prefixes: Mapping[str, str]) -> GuardTree:
                 made = _guard(guard["kind"], guard["code"], owner.source)
                 if made_at is not _UNKNOWN:
                     made = replace(made, place=users(made_at))
+                # Torch prints what it checks after the tree, such as relations of sizes, without indentation
+                # (`get_epilogue_lambda_guards`, _dynamo/guards.py, 2.13).
                 _keep(made, owner.guards if depth else epilogue)
         else:
             unread += 1
@@ -75,6 +80,7 @@ def count(text: str) -> int:
     """Count the guards of a printed tree without parsing it."""
     kinds: list[str] = [match["kind"] for match in _ANY.finditer(text)]
     marks = sum(kind == before == _MARKS for kind, before in pairwise(kinds))
+    # Torch prints a line for each kind of mark on a tensor, and `_keep` merges them into one guard.
     return len(kinds) - marks
 
 
@@ -112,6 +118,7 @@ def _climb(stack: list[tuple[int, _Open]], depth: int) -> None:
 
 def _user_frame(stack: tuple[Frame, ...], prefixes: Mapping[str, str]) -> Frame | None:
     """Return the innermost frame of the user's code, else of a library's code; ignore torch's frames."""
+    # Frames are outermost first, so the innermost of each owner stays.
     by_owner = {owner_of(frame.file, prefixes): frame for frame in stack}
     return by_owner.get(Owner.USER) or by_owner.get(Owner.LIBRARY)
 
@@ -178,6 +185,7 @@ def completed(frame: Frame, files: Iterable[str]) -> Frame:
     """Complete torch's shortened file name: with the one known file that ends with it, or with torch's folder."""
     known = dict.fromkeys(files)
     ends = [file for file in known if file.endswith(frame.file)]
+    # Two files that end alike, such as two `model.py`, leave the name as torch printed it: a wrong file is worse.
     if len(ends) == 1:
         return replace(frame, file=ends[0])
     if ends or _IN_TORCH.match(frame.file) is None:

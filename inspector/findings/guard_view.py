@@ -262,6 +262,7 @@ def guards_document(
     """
     found = [head for head in heads(session) if graph in (None, head.compilation.id)]
     if graph is not None and not found:
+        # A model of many layers has hundreds of compilations; a few show how an id looks.
         known = ", ".join(list(session.guards)[:8])
         raise TargetError(f"--graph {graph}: this run has no guards for it", f"there are: {known or 'none'}")
     having = _having(session, found, choice)
@@ -302,6 +303,7 @@ def _having(session: Session, found: Sequence[Head], choice: GuardFilter) -> tup
     if not choice:
         return tuple(found)
     guards = [guarded(session, head).guards for head in found]
+    # Each filter alone first, so that the error names the one that matches nothing.
     _check_each(choice, [guard for each in guards for guard in each])
     return tuple(head for head, each in zip(found, guards, strict=True) if any(map(choice.takes, each)))
 
@@ -349,6 +351,7 @@ def _is_at(place: Frame | None, line: str) -> bool:
     if place is None:
         return False
     file, _, number = line.rpartition(":")
+    # The slash keeps `del.py:3` from matching `model.py:3`.
     return str(place.line) == number and (not file or f"/{place.file}".endswith(f"/{file}"))
 
 
@@ -467,6 +470,7 @@ def constants(guards: Iterable[Guard], prefixes: Mapping[str, str]) -> tuple[Gua
     found = []
     for guard in guards:
         subject, compared, value = guard.code.partition(" == ")
+        # Guards on the order of keys have the same kind, and hold no constant of the code.
         if guard.kind == "EQUALS_MATCH" and compared and guard.place is not None and "dict.keys(" not in subject:
             found.append(GuardedConstant(guard, user_name(subject), value))
     return tuple(sorted(found, key=lambda each: _rank(each, prefixes)))

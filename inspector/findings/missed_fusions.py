@@ -65,7 +65,9 @@ def sharing(fusion: Fusion, nodes: Sequence[Node]) -> Mapping[tuple[int, int], l
 def _of_buffer(using: Sequence[_Use], buffer: Buffer, *, is_output: bool) -> list[tuple[int, int, Shared]]:
     """Compare the users of one buffer pairwise, in execution order."""
     writers, whole = [use for use in using if use.access.written], buffer.bytes
+    # An input has data that no node wrote, so a single writer need not write all that is read.
     is_only = len(writers) == 1 and buffer.role is not BufferRole.INPUT
+    # With a third user, the buffer would have to be written even if these two were one kernel.
     is_inner = buffer.role is BufferRole.INNER and not is_output and len(using) == 2
     found = []
     for one, other in combinations(using, 2):
@@ -98,6 +100,7 @@ def _overlap(one: int, other: int, whole: int | None, *, is_same: bool) -> tuple
     most = min(one, other)
     if is_same:
         return most, most
+    # Two parts of a buffer overlap at least by what they exceed it together.
     return (0 if whole is None else min(max(one + other - whole, 0), most)), most
 
 
@@ -135,9 +138,12 @@ class Reasons:
 
     def __init__(self, fusion: Fusion) -> None:
         self._refused = {(one.first, one.second): one.reason for each in fusion.rounds for one in each.refused}
+        # A pair of an earlier round may have been fused since, or its nodes renamed.
         last = fusion.rounds[-1:] if fusion.rounds else ()
         self._candidates = {(one.first, one.second) for each in last for one in each.candidates}
         self._devices = {buffer.name: buffer.device for buffer in fusion.buffers}
+        # Torch leaves these out before it forms pairs (`unfusable_node`, _inductor/scheduler.py, 2.13), so they take no
+        # place in its window.
         self._places = _positions(node for node in fusion.result if node.kind not in _NEVER_ASKED)
 
     def of(self, first: Node, second: Node) -> NotFusedReason:
@@ -153,6 +159,7 @@ class Reasons:
         """Return the reason if it follows from the kinds of the nodes alone: torch never considers library calls."""
         calls = [node for node in (first, second) if node.kind is NodeKind.EXTERNAL]
         products = sum(_is_product(node) for node in calls)
+        # Two matmuls read the same input so often, as query, key and value, that they have advice of their own.
         if len(calls) == 2:
             if products == 2:
                 return "library_products"
@@ -295,6 +302,7 @@ def not_fused(fusion: Fusion) -> NotFused:
         Missed(nodes[first], nodes[second], _largest_first(shared), reasons.of(nodes[first], nodes[second]))
         for (first, second), shared in sharing(fusion, nodes).items()
     ]
+    # By what is certain: bytes that may overlap are a bound, and would push unlikely pairs to the front.
     missed.sort(key=lambda each: (-each.bytes, -each.perhaps))
     return NotFused(tuple(missed), len(nodes) * (len(nodes) - 1) // 2 - len(missed))
 
@@ -303,6 +311,7 @@ def alike(missed: Iterable[Missed]) -> tuple[MissedKind, ...]:
     """Group pairs with equal ops, lines, bytes and reason, in order of first appearance."""
     found: dict[tuple[object, ...], list[Missed]] = defaultdict(list)
     for each in missed:
+        # Names differ in each layer of a model, so they are no part of the key.
         found[(_likeness(each.first), _likeness(each.second), each.bytes, each.perhaps, each.reason.key)].append(each)
     return tuple(MissedKind(each[0], len(each)) for each in found.values())
 
@@ -313,6 +322,7 @@ def top_missed(session: Session) -> TopMissed | None:
         TopMissed(each.first, each.second, each.shared, each.reason, graph=fusion.graph, stage=fusion.stage)
         for fusion in session.fusions
         for each in not_fused(fusion).missed
+        # A pair of two library calls is nothing that a user could have fused.
         if each.is_possible and each.bytes
     )
     return max(pairs, key=lambda found: found.bytes, default=None)

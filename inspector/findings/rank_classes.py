@@ -37,6 +37,7 @@ class RankClasses:
             sizes = mesh or (MeshDim("world", world),)
             made = (_regular(sizes, world),)
         staged = frozenset(each.group for each in cluster.stages)
+        # The same mesh made twice would be compared twice for every rank.
         self._meshes = tuple(dict.fromkeys((each.shape, _stages(each, staged), each.ranks) for each in made))
         self._places = [{rank: index for index, rank in enumerate(ranks)} for _, _, ranks in self._meshes]
         self._by_class: dict[object, int] = {}
@@ -107,6 +108,7 @@ def _stages(mesh: MeshMade, staged: Collection[str]) -> tuple[bool, ...]:
     """Say which dimensions of a mesh are those of a pipeline, by their groups or by their names."""
     groups = mesh.groups or ("",) * len(mesh.shape)
     if not mesh.groups and len(mesh.shape) == 1:
+        # A mesh of one dimension over all ranks takes torch's default group (distributed/device_mesh.py, 2.13).
         groups = (_WORLD,)
     names = mesh.names or ("",) * len(mesh.shape)
     return tuple(group in staged or _STAGE.match(name) is not None for group, name in zip(groups, names, strict=False))

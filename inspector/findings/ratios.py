@@ -121,6 +121,7 @@ def _lasts(ratios: Sequence[float]) -> bool:
     """
     third = len(ratios) // _THIRDS
     medians = [statistics.median(ratios[part * third : (part + 1) * third]) for part in range(_THIRDS)]
+    # In the same direction: a machine that is slow at first and fast later shows both.
     return all(each > 1 + RESOLUTION for each in medians) or all(each < 1 / (1 + RESOLUTION) for each in medians)
 
 

@@ -54,6 +54,7 @@ def _named(cause: Cause) -> str:
 
 
 def _without_recompile(session: Session, scenario: Scenario) -> str:
+    # None is not measured: only a measured 0 says that all of it runs eagerly.
     if not scenario.coverage.ops or scenario.coverage.compiled != 0:
         return "no recompilation"
     why = "the recompile limit was hit" if session.limit.hit else "none of its ops are in a graph"
@@ -82,5 +83,6 @@ def why_no_coverage(session: Session) -> str:
         return "the run ended early"
     if not session.scenarios:
         return "a program gets no eager call"
+    # Provoked calls are not the user's, and are no part of the run's coverage.
     own = [each for each in session.scenarios if each.kind is not ScenarioKind.PROVOKED]
     return next((each.not_compared for each in own if each.not_compared), "no call was counted in eager")

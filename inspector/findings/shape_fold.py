@@ -75,6 +75,7 @@ def _tensors(seen: ShapesSeen, symbols: Symbols) -> tuple[ShapedTensor, ...]:
     numbers = {
         number.source: _number(number, seen, known, symbols)
         for number in seen.numbers
+        # The value of a tensor is no input that a user could mark or pass otherwise.
         if not number.source.endswith(_CONTENT)
     }
     return (*tensors.values(), *numbers.values())
@@ -90,6 +91,7 @@ def _tensor(tensor: TensorSeen, seen: ShapesSeen, known: dict[str, Symbol], symb
 
 
 def _number(number: NumberSeen, seen: ShapesSeen, known: dict[str, Symbol], symbols: Symbols) -> ShapedTensor:
+    # Without this setting torch makes numbers dynamic at once, with it after they have changed.
     if seen.assume_static:
         policy = DimPolicy.AUTOMATIC
     else:
@@ -141,6 +143,7 @@ def _kind(dim: Dim, source: str, symbol: Symbol | None) -> DimKind:
     if _is_number(dim.expression):
         if dim.symbol is not None:
             return DimKind.SPECIALIZED
+        # A size that is static anyway is not static because it is 1.
         is_apart = dim.expression in ("0", "1") and dim.policy not in ("static", "")
         if is_apart:
             return DimKind.ZERO_ONE
@@ -174,6 +177,7 @@ def _policy(dim: Dim, source: str, always_static: str | None, seen: ShapesSeen) 
 
 
 def _static_policy(dim: Dim, source: str, always_static: str | None, seen: ShapesSeen) -> DimPolicy:
+    # TORCH_COMPILE_DYNAMIC_SOURCES goes before torch's rule that parameters are static.
     if always_static is not None and "listed" not in dim.marks:
         if always_static == "parameter":
             return DimPolicy.PARAMETER
@@ -277,6 +281,7 @@ def data_conditions(raw: CollectedLog, compile_id: str) -> tuple[SizeCondition, 
     texts = []
     if measured and measured.fail_reason:
         texts = [measured.fail_reason]
+    # The error of a failed compilation quotes the condition as well as the report of the break does: each once.
     texts += [reported.text for reported in raw.breaks if reported.id == compile_id]
     found = (_data_condition(raw, text) for text in texts)
     return tuple(dict.fromkeys(each for each in found if each is not None))
@@ -308,6 +313,7 @@ def _condition_in(raw: CollectedLog, frame: Frame) -> str:
         return ""
     begin, end = found.span
     condition = text.splitlines()[line - 1].strip()[begin:end]
+    # "Torch needs to know whether `n`" would be no sentence: a number alone keeps torch's words.
     if any(sign in condition for sign in "<>="):
         return condition
     return ""

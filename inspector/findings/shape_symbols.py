@@ -33,6 +33,7 @@ _OPERATORS: dict[str, type[ast.operator]] = {
     "Mod": ast.Mod, "PythonMod": ast.Mod, "FloorDiv": ast.FloorDiv, "CleanDiv": ast.FloorDiv,
 }  # fmt: skip
 _BOUND = re.compile(r"(?P<symbol>\w+) (?P<sign><=?|>=?) (?P<limit>-?\d+)")
+# Sizes, unbacked ints, floats and unbacked floats (`prefix_str`, torch/utils/_sympy/symbol.py, 2.13).
 _SYMBOL = re.compile(r"\b(?:[su]|z[su]?f|zuf)\d+\b")
 
 
@@ -187,6 +188,7 @@ class Symbols:
         if self._seen is None:
             return conditions
         kept = frozenset(self._seen.conditions)
+        # Torch also evaluates conditions that become no guard, e.g. those that hold for every size in the range.
         return [each for each in conditions if each.expression in kept]
 
     def _is_constant(self, symbol: str) -> bool:
@@ -208,6 +210,7 @@ class Symbols:
             others = set(symbols_in(equality.expression)) - passed
             if not others or symbol not in symbols_in(equality.expression) or not equality.expression.startswith("Eq("):
                 continue
+            # Sorted, because the order of a set of strings differs between processes, and one run has one explanation.
             found = next((found for other in sorted(others) if (found := self._fixed(other, source, passed))), None)
             if found is not None:
                 equal = self._condition(equality, source)
@@ -223,6 +226,7 @@ class Symbols:
         return next((each for each in fixes if each.reason != "find"), None)
 
     def _constant(self, event: SymbolFixed, source: str) -> FixedSize:
+        # Torch logs a specialization right after the condition that caused it: the last one before it is the cause.
         before = self._events[: self._events.index(event)]
         conditions = [
             each for each in before if isinstance(each, ConditionMet) and event.symbol in symbols_in(each.expression)

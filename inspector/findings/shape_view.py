@@ -168,6 +168,7 @@ def _sized(tensor: ShapedTensor, group: list[Shaped]) -> SizedTensor:
                 free_in=free[-1] if free else None,
                 was_fixed=any(one.kind is DimKind.SPECIALIZED for _, one in past),
                 was_apart=any(one.kind is DimKind.ZERO_ONE for _, one in past),
+                # A size that equals others in the first graph by chance has other partners, or none, in a later one.
                 was_duck=any(one.kind is DimKind.DUCK and one.same_as != dim.same_as for _, one in past),
             )
         )

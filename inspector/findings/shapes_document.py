@@ -52,6 +52,7 @@ def _varied(sized: Sized) -> bool:
     """Whether a mark helps: the size varied, and only because of torch's default was a graph compiled for one size."""
     dim = sized.dim
     once = len(sized.took) < 2 and dim.policy is not DimPolicy.AUTOMATIC
+    # A mark on a size that the code specializes raises ConstraintViolationError; `_remarks` says so instead.
     if sized.was_fixed or dim.policy in _DONE or once or not sized.took:
         return False
     if dim.policy is DimPolicy.ALL_DYNAMIC:
@@ -84,6 +85,7 @@ def _is_marked_by_name(each: SizedTensor, function: FunctionShapes) -> bool:
     """Whether the user can mark a tensor: it has a name, and is no part of another tensor, which is marked instead."""
     source = each.tensor.source
     whole = (other.tensor.source for other in function.tensors)
+    # The inner tensors of a subclass have sources below its own, e.g. `L['x'].a`, and follow its sizes.
     is_part = any(source.startswith(f"{other}.") for other in whole)
     return not is_part and not source.startswith(_NUMPY) and _NAME.fullmatch(each.tensor.name) is not None
 
@@ -109,6 +111,7 @@ _BOUND = re.compile(r"[\w.\[\]']+\.size\(\d+\) (?:<=?|>=?) \d+")
 
 def _environment_line(functions: Iterable[FunctionShapes], torch: str) -> list[Mark]:
     by_dimension = SOURCES_BY_DIMENSION.holds(torch)
+    # Without a change of the code no name is needed, so the inputs of resumed functions are listed here, too.
     entries: dict[str, None] = {}
     for function in functions:
         for each in function.tensors:

@@ -100,6 +100,7 @@ def _of_session(session: Session) -> dict[tuple[str, Stage], _Part]:
     """Return the kernels of each graph part in order, and the part's lower bound."""
     by_kernel = grouped(resources(session), lambda each: (each.built.graph, each.built.stage, each.built.kernel))
     leasts = bounds(session)
+    # By identity: a kernel's launches hold mappings, so it cannot be a key.
     of: dict[int, Least] = {id(each.row.kernel): each for part in leasts for each in part.kernels}
     whole = {(part.graph, part.stage): part.seconds for part in leasts}
     found: dict[tuple[str, Stage], _Part] = {key: ([], seconds) for key, seconds in whole.items()}
@@ -136,6 +137,7 @@ def _slots(kernels: Iterable[One], common: set[str]) -> dict[Slot, One]:
         if name in common:
             called = name
         else:
+            # Inductor numbers kernels in order: one kernel more on a GPU shifts the numbers of all that follow.
             called = f"{_NUMBER.sub('', name)}_*"
         slots[called, seen[called]] = one
         seen[called] += 1
@@ -146,6 +148,7 @@ def _code(row: Mapping[str, One], everywhere: int) -> SourceComparison:
     kernels = [one.kernel for one in row.values()]
     if len(kernels) < everywhere:
         return SourceComparison.NOT_EVERYWHERE
+    # A library kernel has no source in any run, which would read as "not known".
     if all(kernel.language == "external" for kernel in kernels):
         return SourceComparison.LIBRARY
     if not all(kernel.source for kernel in kernels):
@@ -156,4 +159,5 @@ def _code(row: Mapping[str, One], everywhere: int) -> SourceComparison:
 
 
 def _without_device(kernel: Kernel) -> str:
+    # The function in a source has the kernel's name, with that shifting number.
     return _OF_DEVICE.sub("", kernel.source).replace(kernel.name, "KERNEL")

@@ -40,6 +40,7 @@ def _named(danger: Danger) -> Danger:
         hook = _HOOK.match(name)
     if hook is not None:
         where = "all modules"
+        # Hooks on all modules lie in torch.nn.modules.module, which is no name of the user's.
         if not hook[1].startswith("torch."):
             where = hook[1]
         name = f"{where} ({hook[2].replace('_', ' ')})"

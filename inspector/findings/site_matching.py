@@ -27,6 +27,8 @@ def matched(sites: Iterable[Site], known: Iterable[Known]) -> Matched:
     An edited site counts as the old one if causes and function are the same, because their number has not grown.
     """
     new, gone, pairs = list(sites), list(known), []
+    # From the strictest likeness to the loosest, each among what is left: a moved site must not take the place of one
+    # that has not changed.
     for same in (_exactly, _but_moved, _but_renamed, _but_edited):
         found, new, gone = paired(new, gone, lambda each, same=same: same(each.key))  # type: ignore[misc]
         pairs += found

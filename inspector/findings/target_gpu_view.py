@@ -94,6 +94,7 @@ def target_sentence(session: Session) -> str:
 
 def _unnamed_sentence(session: Session) -> str:
     """Say that the program takes a GPU although no target names one; empty if it takes none."""
+    # Only where tensors went to the CPU instead does a program take a GPU that is not there.
     if all(each.answer != PUT_ON_CPU for each in session.device_questions):
         return ""
     asks = any(name in each.asked for each in session.device_questions for name in _WHICH_GPU)
@@ -153,6 +154,7 @@ def several(built: Iterable[Built]) -> dict[tuple[str, Stage, str], int]:
     found = [(each.chosen, (each.graph, each.stage, each.kernel)) for each in built]
     counts = Counter(key for _, key in found)
     chosen = {key for is_chosen, key in found if is_chosen}
+    # A kernel with a chosen configuration was decided, even if others were compiled as well.
     return {key: number for key, number in counts.items() if number > 1 and key not in chosen}
 
 
