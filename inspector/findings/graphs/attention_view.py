@@ -76,6 +76,7 @@ class AttentionGroup(Struct, frozen=True):
     @property
     def can_be_fixed(self) -> bool:
         """Whether a fix is known; torch does not always say why it has no fused kernel."""
+        # Without a cause, every fix would be a guess.
         why = self.attention.why
         known = why is not None and why.code not in _UNKNOWN
         return self.state in (AttentionState.NOT_FUSED, AttentionState.NOT_MATCHED) and known
@@ -116,6 +117,7 @@ def _likeness(each: Attention) -> tuple[object, ...]:
 
 def state_of(each: Attention) -> AttentionState:
     """Return what torch did with an attention."""
+    # Wrong results matter more than whether they come from a fused op.
     if each.is_wrong:
         return AttentionState.WRONG
     if each.matched is not None:
@@ -172,6 +174,7 @@ _DOUBTFUL = "a softmax between two matmuls, probably attention, is not fused"
 
 
 def _ops(each: Attention) -> str:
+    # The op of the backward follows from that of the forward, and would only repeat its name.
     forward = [op for op in each.fused if not op.endswith("_backward")]
     return ", ".join(op.removeprefix("aten.") for op in forward)
 
@@ -245,6 +248,7 @@ def _also(why: WhyNotFused) -> str:
 
 def unfused(session: Session) -> tuple[AttentionGroup, ...]:
     """Return the attentions that need a change; leave out code that may not be attention."""
+    # A softmax between two matmuls may be something else, such as a router, so it is no finding.
     return tuple(each for each in answers(session) if each.is_slow and each.attention.certain)
 
 

@@ -57,6 +57,7 @@ def _following(graph: str, links: dict[str, list[tuple[str, int]]], graphs: set[
                 yield Cut(graph, after, between)
             elif after not in seen:
                 seen.add(after)
+                # A function that breaks at once is passed over, and its break counts for the graphs around it.
                 waiting.append((after, between))
 
 
@@ -70,6 +71,7 @@ def _links(session: Session) -> dict[str, list[tuple[str, int]]]:
     links: dict[str, list[tuple[str, int]]] = {}
     for compile_id, codes in _first_codes(session):
         sites = [at for at, each in enumerate(session.breaks) if compile_id in each.compilations]
+        # With two breaks in one compilation, nothing says after which of them a resume function continues.
         if len(sites) == 1:
             found = [resuming.get(each, []) for each in _resume_points(codes)]
             links[compile_id] = [(after[0], sites[0]) for after in found if len(after) == 1 and after[0] != compile_id]
@@ -97,10 +99,12 @@ def _entry_point(code: Code) -> _Point | None:
     return _point(code, jump.target)
 
 
+# Python 3.10 jumps absolutely, later ones forward.
 _JUMPS = ("JUMP_FORWARD", "JUMP_ABSOLUTE")
 
 
 def _point(code: Code, offset: int) -> _Point | None:
+    # The resume function is longer, so its jumps may need EXTENDED_ARG where those of the original do not.
     left = [each for each in code.instructions if each.offset >= offset and each.opname != "EXTENDED_ARG"]
     if left:
         return (code.file, resumed(code.name)[0], len(left))

@@ -160,6 +160,7 @@ _VIEWS = frozenset(
     )
 )  # fmt: skip
 """Aten and prims ops whose result shares the memory of their first argument (aten/native/native_functions.yaml)."""
+# Parts of names, because each kind has several ops: `rand_like`, `randint`, `native_dropout`.
 _RANDOM = ("rand", "bernoulli", "dropout", "normal", "uniform", "multinomial", "poisson", "exponential", "cauchy")
 _ATEN = ("aten.", "prims.")
 
@@ -174,6 +175,7 @@ def op_name(node: FxNode) -> str:
 @lru_cache(maxsize=4096)
 def _name(target: str) -> str:
     parts = target.split(".")
+    # A function of torch has its last name alone, as a user writes it: `linear` for `torch._C._nn.linear`.
     if parts[:2] == ["torch", "ops"] and len(parts) > 3:
         if parts[2] == "higher_order":
             return parts[3]
@@ -213,6 +215,7 @@ def operations(graph: FxGraph) -> tuple[FxNode, ...]:
 
 
 def _operations(graph: FxGraph) -> Iterable[FxNode]:
+    # Torch prints no type for a tuple. To pick from one is no operation; `x[0]` of a tensor is.
     several = {node.name for node in graph.nodes if node.kind in CALLS and node.type is None and not node.symbol}
     for node in graph.nodes:
         is_pick = node.target == _GETITEM and not several.isdisjoint(node.uses[:1])
@@ -232,6 +235,7 @@ def memory_root(nodes: Mapping[str, FxNode], name: str) -> str:
         if node is None or not node.uses:
             break
         first = nodes.get(node.uses[0])
+        # `split` and `unbind` return several views, each of which a `getitem` picks.
         is_part = node.target == _GETITEM and first is not None and is_view(first)
         if not is_part and not is_view(node):
             break
@@ -278,6 +282,7 @@ def _elements(sizes: list[int | None], strides: list[int | None] | None) -> int 
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes) or any(size < 0 for size in known):
         return None
+    # The formula for strides would count one element.
     if 0 in known:
         return 0
     steps = [stride for stride in strides or () if stride is not None]
@@ -290,16 +295,19 @@ def _elements(sizes: list[int | None], strides: list[int | None] | None) -> int 
 
 def item_bytes(dtype: str) -> float | None:
     """Return the bytes of one element by torch's short dtype: 4 for `f32`, 1 for `b8` (bool) and `f8e4m3fn`."""
+    # Two numbers of 4 bits share a byte in `f4e2m1fnx2`.
     if dtype.endswith("x2"):
         return 1
     match = _BITS.match(dtype)
     if match is None:
         return None
+    # Packed bits have two numbers: `b2x4` is four times two bits.
     return int(match[1][:4]) * int((match[2] or "1")[:4]) / 8
 
 
 def number(expression: str, values: Mapping[str, str]) -> int | None:
     """Evaluate a size such as `s77*64` or `(s77//2)`; return None for an unknown symbol, or if the text is no size."""
+    # Most sizes are plain numbers, which need no parser.
     if expression.isdecimal():
         return _whole(expression)
     try:

@@ -37,6 +37,7 @@ def groups(graph: FxGraph) -> tuple[LineGroup, ...]:
     for node in graph.nodes:
         if node.kind in (FxNodeKind.PLACEHOLDER, FxNodeKind.OUTPUT):
             continue
+        # Only consecutive nodes: a line that comes twice, as in a loop, stays in the order in which it runs.
         if not found or found[-1][0] != node.at:
             found.append((node.at, []))
         found[-1][1].append(node)
@@ -92,6 +93,7 @@ def near(session: Session, graph: str | None, place: str) -> tuple[At, ...]:
     file, _, line = place.rpartition(":")
     known = [at for at in lines(session, graph) if is_file(at.file, file)]
     number = int(line) if line.isdecimal() else 0
+    # Without a node in that file, lines of any file still show how one is named.
     closest = sorted(known or lines(session, graph), key=lambda at: abs(at.line - number))[:8]
     return tuple(sorted(closest, key=lambda at: (at.file, at.line)))
 
@@ -114,6 +116,7 @@ class GraphInput(Struct, frozen=True):
 
 def traced_inputs(session: Session, each: CompiledGraph) -> tuple[GraphInput, ...]:
     """Return the inputs of the graph that Dynamo traced, in order, with the user's names."""
+    # A log of some releases or settings lacks Dynamo's own print; Inductor's first ones have the same inputs.
     graph = each.first(GraphStage.DYNAMO, GraphStage.PRE_GRAD, GraphStage.BEFORE_PRE_GRAD)
     if graph is None:
         return ()
@@ -128,6 +131,7 @@ def _sources(session: Session, compile_id: str) -> dict[str, tuple[str, str]]:
         if shaped.compilation == compile_id:
             for tensor in shaped.tensors:
                 found.setdefault(_mangled(tensor.source), set()).add((tensor.name, tensor.role))
+    # Mangling is not unique, e.g. for `L['a.b']` and `L['a_b']`: then no name is better than a wrong one.
     return {key: next(iter(names)) for key, names in found.items() if len(names) == 1}
 
 
@@ -158,6 +162,7 @@ def _known(node: FxNode, traced: tuple[GraphInput, ...]) -> tuple[str, str] | No
         return match[1], "parameter" if node.described.startswith("Param") else "buffer"
     match = _PLAIN.fullmatch(node.described)
     at = int(match[1]) if match else len(traced)
+    # AOTAutograd's number alone is no proof that it is the same input.
     if at >= len(traced) or not _is_same(traced[at].node, node):
         return None
     return traced[at].name, traced[at].role

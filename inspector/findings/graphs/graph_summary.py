@@ -96,6 +96,7 @@ def kept(each: CompiledGraph, names: dict[str, GraphInput]) -> SavedByForward | 
     described = any(output.described for output in forward.outputs)
     saved, returned = [], set()
     for output in forward.outputs:
+        # Without torch's descriptions, what the backward takes under the same name was saved for it.
         is_saved = _SAVED.match(output.described) if described else output.text in read
         if not is_saved:
             returned.add(memory_root(nodes, output.text))
@@ -106,11 +107,13 @@ def kept(each: CompiledGraph, names: dict[str, GraphInput]) -> SavedByForward | 
 
 def _saved(node: FxNode, nodes: dict[str, FxNode], names: dict[str, GraphInput], values: dict[str, str]) -> SavedTensor:
     root = nodes.get(memory_root(nodes, node.name), node)
+    # A view keeps its whole base alive, so the base's size counts.
     type_ = root.type or node.type
     return SavedTensor(node, root, memory_of(type_, values) if node.type and type_ else None, names.get(root.name))
 
 
 def _summed(saved: list[SavedTensor]) -> SavedByForward:
+    # By storage: two saved views of one tensor keep its memory once.
     storages = {each.root.name: each.memory for each in saved if each.is_made and each.memory is not None}
     known = [memory.bytes for memory in storages.values() if memory.bytes is not None]
     ordered = sorted(saved, key=lambda each: (not each.is_made, -((each.memory and each.memory.bytes) or 0)))
@@ -128,6 +131,7 @@ def recomputed(each: CompiledGraph) -> Recomputed | None:
     if forward is None or backward is None:
         return None
     made = {(node.name, node.target) for node in operations(forward)}
+    # The op counts as well as the name: a pass may give a name that became free to another op.
     repeated = [node for node in operations(backward) if (node.name, node.target) in made]
     nodes = tuple(node for node in repeated if not is_view(node))
     return Recomputed(nodes, len(repeated) - len(nodes))
@@ -210,6 +214,7 @@ def _output(index: int, text: str) -> Returned:
     output, base = _OUTPUT_TYPE.search(text), _BASE.search(text)
     word = output[1] if output else ""
     shares = Shares(word) if word in tuple(Shares) else Shares.OTHER
+    # A newer torch may have kinds that the enum lacks.
     return Returned(index, shares, int(base[1][:9]) if base and base[1] != "None" else None)
 
 
@@ -335,6 +340,7 @@ def _results(
     if graph is None:
         return
     nodes = {node.name: node for node in graph.nodes}
+    # Without the same number of outputs, positions of AOTAutograd's list are not those of Dynamo's graph.
     shared = aliasing.outputs if aliasing and len(aliasing.outputs) == len(graph.outputs) else ()
     for at, output in enumerate(graph.outputs):
         shares, base = shared[at].shares if shared else None, ""

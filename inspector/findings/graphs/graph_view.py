@@ -164,6 +164,7 @@ def _compiled(compilation: Compilation, graphs: Graphs) -> CompiledGraph:
     labels: dict[str, int] = {}
     stages = []
     for each in _parted(graphs.printed):
+        # A stage that torch prints twice without a sign of its part still needs a label for `--stage`.
         number = labels[each.label] = labels.get(each.label, 0) + 1
         stages.append(each if number == 1 else replace(each, label=f"{each.label}_{number}"))
     return CompiledGraph(compilation, graphs, tuple(stages), compilation.resumes_at or compilation.line)
@@ -188,11 +189,13 @@ def _part(printed: Printed, known: dict[GraphStage, Printed]) -> Part | None:
     parts = [_PARTS[stage] for stage in (GraphStage.FORWARD, GraphStage.BACKWARD) if stage in known]
     shared = {part: _likeness(names, _inputs(known[GraphStage(str(part))].text)) for part in parts}
     best = max(shared, key=lambda part: shared[part], default=None)
+    # A tie says nothing, e.g. where both parts take the same inputs.
     is_clear = best is not None and list(shared.values()).count(shared[best]) == 1
     return best if is_clear else None
 
 
 def _likeness(some: frozenset[str], others: frozenset[str]) -> float:
+    # In relation to all names: the backward takes saved values besides, so the plain number would favor it.
     return len(some & others) / max(len(some | others), 1)
 
 

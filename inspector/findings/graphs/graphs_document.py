@@ -150,6 +150,7 @@ def passes_document(session: Session, graph: str | None = None) -> PassesDocumen
         TargetError: there is no such graph.
     """
     if graph is not None:
+        # Only for its error: a graph without passes is an answer, an unknown one is not.
         compiled(session, graph)
     found = tuple(each for each in session.passes if graph in (None, each.graph))
     return PassesDocument(run=session.run, target_gpu=target_device(session), passes=found, runs=runs(session, graph))

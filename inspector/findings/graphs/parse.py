@@ -21,9 +21,11 @@ from ctrace.inspector.findings.graphs.fx import At, FxGraph, FxNode, FxNodeKind,
 
 _STRING = r"""(?:[bBrRuU]{0,2}(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'))"""
 _SIGNS = re.compile(rf"{_STRING}|[()\[\]{{}},]")
+# A keyword such as `dim=1` is no name; `a == b` has two.
 _NAMES = re.compile(rf"{_STRING}|(?<![\w.])[^\W\d]\w*(?!\w|\s*=[^=])")
 _PLAIN_NAMES = re.compile(r"(?<![\w.])[^\W\d]\w*")
 """The same for a text without strings and keywords, as most arguments are."""
+# Possessive quantifiers, so that a bracket that is never closed costs one pass over a long line.
 _FLAT = r"""[^"'()\[\]{}]"""
 _SHALLOW = re.compile(rf"[(\[{{](?:{_FLAT}++|[(\[{{]{_FLAT}*+[)\]}}])*+[)\]}}]")
 """Brackets with at most one more level inside and no strings, as most arguments are: the fast case of `closing`."""
@@ -99,6 +101,8 @@ def splits_at(text: str, sign: str) -> int:
 
 _ANNOTATED = r"(?P<name>[^\W\d]\w*)(?: ?: ?(?:\"(?P<annotation>[^\"\n]*)\"|(?P<type>[^\"=]+?)))?"
 _STATEMENT = re.compile(rf"{_ANNOTATED} = (?P<value>.*)", re.DOTALL)
+# Torch prints after a statement which values it was the last to read: `;  a = b = None` (fx/graph.py,
+# `delete_unused_values`).
 _FREED = re.compile(r";  (?:[^\W\d]\w* = )+None$")
 _IN_PLACE = re.compile(rf"(?P<done>.+);  {_ANNOTATED} = (?P<same>.+)", re.DOTALL)
 _PATH = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
@@ -169,6 +173,7 @@ def plain_arguments(text: str) -> list[tuple[str, str]] | None:
 
 def statement(text: str) -> NodeStatement | None:
     """Split a line into its parts; return None if it is not the statement of a node."""
+    # Only a look at the end: the pattern would search every line for its semicolon.
     if text.endswith("None"):
         text = _FREED.sub("", text)
     if match := _STATEMENT.fullmatch(text):
@@ -183,6 +188,7 @@ def call(parts: NodeStatement, known: Container[str]) -> NodeCall | None:
     if parts.change:
         return _changed(parts.change)
     value = parts.value
+    # A graph may have an input that is called `self`; then `self.sum()` is a method of a node.
     if _ON_SELF.match(value) and "self" not in known:
         return _of_module(value)
     return _called(value, known) or _attribute(value, known) or _item(value) or _operation(value)
@@ -198,6 +204,7 @@ def _called(value: str, known: Container[str]) -> NodeCall | None:
         return None
     target, args = path[0], value[path.end() + 1 : -1]
     first, _, method = target.partition(".")
+    # `torch.relu(x)` and `x.relu()` look alike; only the names of nodes tell a method from a function.
     if method and first in known:
         receiver_and_args = first
         if args:
@@ -315,6 +322,7 @@ def _tensor(match: re.Match[str], wrapper: str) -> TensorType:
 
 
 def _sizes(text: str) -> tuple[str, ...]:
+    # Only a size with a call, such as `Max(1, s77)`, has commas inside.
     if "(" not in text and text:
         return tuple(text.split(", "))
     return pieces(text)
@@ -371,12 +379,14 @@ def _outermost(text: str) -> _Block | None:
     top: list[_Block] = []
     open_: list[_Block] = []
     for line in text.splitlines():
+        # Most lines are nodes, which a look at the end rules out faster than the pattern.
         head = _CLASS.match(line) if line.endswith("(torch.nn.Module):") else None
         if head is None:
             if open_:
                 open_[-1].lines.append(line.strip())
             continue
         block = _Block(head["name"], len(head["indent"]))
+        # Deeper graphs become siblings: readers of the tree recurse, and a damaged log may nest without end.
         while open_ and (open_[-1].indent >= block.indent or len(open_) > _DEEPEST):
             open_.pop()
         (open_[-1].blocks if open_ else top).append(block)
@@ -433,6 +443,7 @@ class _Reader:
             head += f"{line} "
             if line.endswith(":") and left_open(head) <= 0:
                 break
+        # From the outermost brackets: annotations such as `Sym(s77)` have brackets of their own.
         body = head[head.find("(") + 1 : head.rfind(")")]
         if (plain := plain_arguments(body)) is not None:
             for name, annotated in plain:
@@ -463,6 +474,7 @@ class _Reader:
             self._comment(line)
         elif line.startswith("return "):
             self._return(line)
+        # After the first node, `a = b` is a statement and renames no input.
         elif line and line != "pass" and (self._nodes or not self._is_about_inputs(line)):
             self._statement(line)
 
@@ -477,6 +489,7 @@ class _Reader:
         elif match := _RENAMED.fullmatch(line):
             return self._rename(match["name"], match["target"])
         elif match := _TAKEN.fullmatch(line):
+            # The list is what the function takes; the inputs are its items.
             self._inputs.pop("args_list", None)
             self._add_input(match["name"], {})
         else:
@@ -532,6 +545,7 @@ class _Reader:
             return
         parts, made = self._read(line)
         lines = 1
+        # Bounded, so that one bracket lost from a damaged log does not take all later nodes with it.
         while made is None and self._goes_on(line) and lines < _LONGEST:
             line = f"{line}\n{self._lines[self._next]}"
             self._next, lines = self._next + 1, lines + 1
@@ -571,6 +585,7 @@ class _Reader:
         """Parse the return statement, on one line or with one line per value."""
         text, depth = "", 0
         comments: dict[int, str] = {}
+        # `_step` is past the line already.
         self._next -= 1
         while self._next < len(self._lines):
             part, comment = _parted(self._lines[self._next])
@@ -583,6 +598,8 @@ class _Reader:
                 break
         text = text.removeprefix("return").strip()
         items = _items(text)
+        # With another number of comments than values, it is open which one belongs to which. 598/[:9]: `int` refuses a
+        # number of thousands of digits, which a damaged log may have.
         described = comments if len(comments) == len(items) else {}
         self._outputs = tuple(Output(item, described.get(at, "")) for at, item in enumerate(items))
         self._nodes.append(FxNode("output", FxNodeKind.OUTPUT, "output", text, names_in(text, self._known)))

@@ -93,6 +93,7 @@ def _origin(each: Pass) -> Origin:
 
 def common_origin(known: Mapping[str, Origin], names: Iterable[str]) -> Origin | None:
     """Return the pass that created all these nodes; None if no single pass did."""
+    # A node without a known pass adds None, so that nodes of a pass and others have no common origin.
     found = {known.get(name) for name in names}
     if len(found) == 1:
         return found.pop()

@@ -187,6 +187,7 @@ def stage_diff(each: CompiledGraph, before: Staged, after: Staged) -> StageDiff:
         )
     if before.is_traced != after.is_traced:
         return StageDiff(before, after, lowered=_lowered(one, other))
+    # Only the partitioner moves nodes to the backward, and it runs between the joint graph and the forward.
     backward = each.first(GraphStage.BACKWARD) if before.stage is GraphStage.JOINT else None
     is_forward = after.stage in (GraphStage.FORWARD, GraphStage.BEFORE_POST_GRAD, GraphStage.POST_GRAD)
     return StageDiff(before, after, changes=_changes(one, other, backward if is_forward else None))
@@ -205,6 +206,7 @@ def _working(graph: FxGraph) -> dict[str, FxNode]:
     """Index by name the nodes that compute or hold a value; in a subgraph, names start with the subgraph's name."""
     found: dict[str, FxNode] = {}
     for number, each in enumerate(graph.whole()):
+        # With a number, as two subgraphs may have one name and names of nodes repeat in each.
         prefix = f"{each.name}{number}." if number else ""
         found |= {prefix + node.name: node for node in each.nodes if node.kind in (*CALLS, FxNodeKind.GET_ATTR)}
     return found
@@ -214,6 +216,7 @@ def _lowered(before: FxGraph, after: FxGraph) -> tuple[LineLowered, ...]:
     groups: dict[Key, tuple[list[FxNode], list[FxNode]]] = {}
     for side, graph in enumerate((before, after)):
         for node in _working(graph).values():
+            # Work on sizes and picks from tuples have no counterpart on the other side.
             if node.kind in CALLS and node.target != _PICK and not node.symbol:
                 groups.setdefault(_key(node), ([], []))[side].append(node)
     return tuple(_line_lowered(olds, news) for olds, news in groups.values())
@@ -221,6 +224,7 @@ def _lowered(before: FxGraph, after: FxGraph) -> tuple[LineLowered, ...]:
 
 def _line_lowered(olds: list[FxNode], news: list[FxNode]) -> LineLowered:
     was, now = Counter(map(_short, olds)), Counter(map(_short, news))
+    # Counters keep how often: of two `add` before and three after, two are the same.
     same = was & now
     at = (olds or news)[0].at
     return LineLowered(at, _ranked(was - same), _ranked(now - same), _ranked(same), tuple(news))
@@ -232,6 +236,7 @@ def _short(node: FxNode) -> str:
     if node.target.startswith("operator."):
         return _OPERATORS.get(name, name)
     if node.kind is FxNodeKind.CALL_METHOD:
+        # AOTAutograd functionalizes, so `x.relu_()` becomes `aten.relu`.
         return name.removesuffix("_")
     return name
 
@@ -298,6 +303,7 @@ def _why(
     read: set[str],
     moved: set[tuple[str, str]],
 ) -> GoneNode:
+    # From the most certain reason to the least; a duplicate whose twin is gone as well has the twin's reason.
     twin = twins.get(name, "")
     if twin and twin not in gone:
         return GoneNode(node, WhyGone.DUPLICATE, twin)
@@ -316,6 +322,7 @@ def _twins(nodes: dict[str, FxNode]) -> dict[str, str]:
         if not is_aten(node) or is_random(node):
             continue  # a function in the user's code may change its arguments in place
         prefix = name[: len(name) - len(node.name)]
+        # With the twins' names, a chain of equal nodes compares equal after its first one.
         args = _WORD.sub(lambda match, prefix=prefix: twins.get(prefix + match[0], match[0]), node.args)  # type: ignore[misc]
         twin = first.setdefault((prefix, node.target, args), name)
         if twin != name:

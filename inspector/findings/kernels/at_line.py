@@ -107,6 +107,7 @@ def wanted(text: str) -> Wanted:
     """
     file, _, numbers = text.rpartition(":")
     first, _, last = numbers.partition("-")
+    # The length is limited because `int` refuses thousands of digits.
     if not (first.isdecimal() and (last or first).isdecimal() and len(numbers) < 20):
         raise SelectionError("line", f"{text}: the line number is missing", "write FILE:LINE, FILE:LINE-LINE or LINE")
     return Wanted(text, file, int(first), int(last or first))
@@ -182,8 +183,10 @@ def _at(part: PartKernels, place_range: Wanted) -> Iterator[KernelAtLine]:
 
 def _of_row(row: KernelOfPart, place_range: Wanted) -> Iterator[KernelAtLine]:
     launches = tuple(launch for launch in row.kernel.launches if any(map(place_range.has_place, launch.lines)))
+    # A kernel may have the line although no single call is known to.
     if not launches and not any(map(place_range.has_place, row.kernel.lines)):
         return
+    # Where no single call has lines, as in torch's own log, those of the kernel hold for all of its calls.
     inside = launches or row.kernel.launches
     operations = {operation for launch in inside for operation in launch.operations}
     nodes = tuple(
@@ -219,6 +222,7 @@ def _files(session: Session) -> Iterator[str]:
 
 def why_none(session: Session, place_range: Wanted, graph: str | None) -> str:
     """Explain in sentences why no kernel comes from some lines; empty if not known."""
+    # A break or a skip explains more than what the graphs around it still have of the line.
     reasons = [
         f"The graph breaks here: {each.reason}" for each in session.breaks if place_range.has(each.file, each.line)
     ]
@@ -237,6 +241,7 @@ def _contains(session: Session, file: str, line: int, place_range: Wanted) -> bo
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    # Dynamo names a function by `co_firstlineno`, which is the line of its first decorator.
     begin = ((min([node.lineno, *(each.lineno for each in node.decorator_list)]), node) for node in functions)
     return any(
         line in (first, node.lineno) and first <= place_range.first and place_range.last <= (node.end_lineno or 0)
@@ -255,6 +260,7 @@ def _in_graphs(session: Session, place_range: Wanted, graph: str | None) -> Iter
 
 
 def _fate(stages: Sequence[NodesAtLine]) -> str:
+    # Only in Inductor's last graph can an op still get a kernel; before it, a later pass may have removed the op.
     final = [each for each in stages if each.staged.stage is GraphStage.POST_GRAD]
     last = stages[-1].staged
     nodes = [node for each in final or stages[-1:] for node in each.nodes]
@@ -361,6 +367,7 @@ _LOCATION = re.compile(r"^(!\d+) = (?:distinct )?!DILocation\(line: (\d+)(?:.*in
 _SUBPROGRAM = re.compile(r"^(!\d+) = distinct !DISubprogram\(.*\bline: (\d+)")
 _DEEPEST = 64
 """Limit on nested locations, such as a helper that calls a helper."""
+# Directives, comments, labels such as `$L__BB0_1:` and brackets.
 _NO_INSTRUCTION = (".", "//", "$", "{", "}", "(", ")")
 
 Lines = dict[int, int]
@@ -377,6 +384,7 @@ def source_lines(stage: str, code: str, source: str) -> tuple[tuple[int, int], .
     first = _first_line(source, name)
     if begins is None or first is None:
         return ()
+    # Triton counts from the line of the file that it compiled, which has what Inductor writes above the kernel.
     moved = begins - first
     last = source.count("\n") + 1
     return tuple((at, line - moved) for at, line in sorted(found.items()) if 0 < line - moved <= last)
@@ -399,9 +407,11 @@ def _of_ptx(lines: list[str]) -> tuple[Lines, int | None, str]:
         if match := _PTX_LOC.match(line):
             if begins is None and name:
                 file, begins = match[1], int(match[2])
+            # A line of another file is that of a helper; a comment names the line that calls it.
             now = int(match[2]) if match[1] == file else _caller(match[4])
         elif now and text and not text.startswith(_NO_INSTRUCTION):
             found[at] = now
+        # The debug sections below would count as code.
         if text.startswith("}") and begins is not None and line.startswith("}"):
             break
     return found, begins, name
@@ -453,6 +463,7 @@ def _of_mlir(lines: list[str]) -> tuple[Lines, int | None, str]:
     name, begins = "", None
     for at, line in enumerate(lines, 1):
         match = _LAST.search(line)
+        # These lines define locations, which may end in a location themselves.
         if match is None or line.startswith("#loc"):
             continue
         resolved = _resolved(known, match[1])

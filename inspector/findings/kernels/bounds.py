@@ -79,6 +79,7 @@ def least_of(session: Session, row: KernelOfPart) -> Least:
 
 
 def _of_row(gpu: Gpu | None, row: KernelOfPart) -> Least:
+    # The log of an older ctrace has fewer launches than calls; a bound on some of them would be too low for the kernel.
     launches = row.kernel.launches if len(row.kernel.launches) >= row.kernel.calls else ()
     return Least(row, tuple(bound_of(gpu, row.kernel, launch) for launch in launches))
 

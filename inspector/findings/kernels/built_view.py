@@ -74,6 +74,7 @@ def most_operations(gpu: Gpu | TargetGpu, dtypes: Iterable[str], *, products: bo
             found.append(vector_rate(gpu, "float64" if dtype == "float64" else "float32"))
         if products and (format_ := _format(dtype, tf32=tf32)):
             found.append(matrix_rate(gpu, format_))
+    # The unknown rate may be the highest, and a bound from a lower one would not hold.
     if None in found:
         return None
     return max((rate for rate in found if rate is not None), default=0) or None
@@ -179,11 +180,13 @@ def occupancy(of: Multiprocessor, *, registers: int, warps: int, shared: int) ->
 
 def _by_registers(of: Multiprocessor, registers: int, warps: int) -> int:
     a_warp = _rounded_up(registers * of.warp, _REGISTER_UNIT)
+    # Each partition gives out its own registers, in whole warps: what is left in each is lost.
     return of.registers // _SCHEDULERS // a_warp * _SCHEDULERS // warps
 
 
 def _shared_of(capability: tuple[int, int], shared: int) -> int:
     """Return the shared memory that a block occupies: from capability 8.0 on, CUDA reserves 1 KiB per block."""
+    # The unit of shared memory is 256 bytes before capability 8.0, and 128 from there on (cuda_occupancy.h).
     return max(_rounded_up(shared + 1024, 128) if capability >= (8, 0) else _rounded_up(shared, 256), 1)
 
 
@@ -332,7 +335,9 @@ def times(session: Session, graph: str | None = None) -> tuple[LaunchTimes, ...]
     groups: dict[tuple[object, ...], list[LaunchTiming]] = {}
     for each in session.timed:
         if graph in (None, each.graph):
+            # Launches with equal sizes share one measurement, so equal seconds mean the same one.
             groups.setdefault((*_kernel(each), each.seconds, each.why), []).append(each)
+    # Of what was measured: a share of an unknown whole would be a guess.
     total_seconds = sum(each.seconds for same in groups.values() for each in same if each.seconds is not None)
     found = (_time(session.gpu, kernels.get(_kernel(same[0])), same, total_seconds) for same in groups.values())
     return tuple(sorted(found, key=lambda each: -(each.total or 0)))
@@ -342,6 +347,7 @@ def _time(gpu: Gpu | None, kernel: Kernel | None, same: list[LaunchTiming], tota
     timed = same[0]
     total = None if timed.seconds is None else timed.seconds * len(same)
     share = None if total is None or not total_seconds else total / total_seconds
+    # A log of an older or a newer ctrace may count launches otherwise.
     launch = kernel.launches[timed.launch] if kernel is not None and 0 <= timed.launch < len(kernel.launches) else None
     return LaunchTimes(timed, len(same), total, share, bound_of(gpu, kernel, launch))
 
@@ -363,7 +369,9 @@ def _is_on_cpu(launch: Launch) -> bool:
 
 def _most_operations(gpu: Gpu, kernel: Kernel, launch: Launch) -> float | None:
     dtypes = {each.dtype for each in launch.arguments or () if each.tensor}
+    # Kernels whose source is not Inductor's may use Tensor Cores, and of its own only those from templates do.
     products = kernel.language == "external" or kernel.user or "_tem_" in kernel.name
+    # Torch has two settings for TF32, of cuDNN for convolutions and of cuBLAS for matmuls.
     library = "convolution" if any("convolution" in op for op in launch.ops or kernel.ops) else "matmul"
     return most_operations(gpu, dtypes, products=products, tf32=library in gpu.tf32)
 
@@ -404,6 +412,7 @@ def _full_name(part: str, names: tuple[str, ...], stage: str) -> str:
     Raises:
         TargetError: no kernel or several kernels match.
     """
+    # An exact name wins, even where it is part of others.
     hits = [part] if part in names else [name for name in names if part in name]
     if len(hits) == 1:
         return hits[0]
@@ -422,6 +431,7 @@ def stages_of(built: Built) -> tuple[str, ...]:
 def _texts(built: list[Built], stage: str) -> list[str | None]:
     if stage != _SASS:
         return [text_of(each.ir[stage]) for each in built]
+    # By hash, since equal kernels of several graphs have one binary, and each start of the tool takes 0.7 s.
     binaries = {each.hash: _unpacked(each.ir[BINARY]) for each in built if _SASS not in each.ir}
     known = [hash_ for hash_, binary in binaries.items() if binary is not None]
     read = dict(zip(known, disassembled([binaries[hash_] or b"" for hash_ in known]) if known else (), strict=True))
@@ -444,10 +454,12 @@ def text_of(ir: Ir) -> str | None:
 
 def _unpacked(ir: Ir) -> bytes | None:
     try:
+        # With a limit: a few bytes of a damaged or foreign log may unpack to any size.
         unpacking = zlib.decompressobj()
         data = unpacking.decompress(base64.b64decode(ir.text, validate=True), _LONGEST)
     except (zlib.error, binascii.Error, ValueError):
         return None
+    # Data that is cut off has no end mark, and neither has what is longer than the limit.
     return data if unpacking.eof else None
 
 
@@ -492,6 +504,7 @@ def _tool() -> str:
     """Find nvdisasm where Triton looks for it (triton/knobs.py), by the environment or in its folder; do not import
     Triton.
     """
+    # Importing Triton would load its compiler, and finding it needs only its folder.
     spec = importlib.util.find_spec("triton")
     beside = Path(spec.origin).parent / "backends/nvidia/bin/nvdisasm" if spec and spec.origin else None
     override = os.environ.get("TRITON_NVDISASM_PATH")

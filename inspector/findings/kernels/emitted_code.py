@@ -102,6 +102,8 @@ def _sources(module: ast.Module) -> Iterator[tuple[str, str]]:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=function, args=arguments)):
                 if dotted(function).startswith(_COMPILERS):
                     texts = [each.value for each in arguments if isinstance(each, ast.Constant)]
+                    # The source is the last of the constants: before it stand the types of arguments (C++) or the
+                    # kernel's name (Triton).
                     yield from ((name, text.strip("\n")) for text in texts[-1:] if isinstance(text, str))
 
 
@@ -137,6 +139,7 @@ def _kernel(called: str, kernels: Collection[str]) -> str | None:
 
 
 def _arguments(call: ast.Call) -> tuple[tuple[str, ast.expr], ...]:
+    # The launcher takes the stream; it is no argument of the kernel.
     named = ((each.arg or "", each.value) for each in call.keywords if each.arg != "stream")
     return (*(("", each) for each in call.args), *named)
 
@@ -184,6 +187,7 @@ def with_torchs_kernels(session: Session) -> tuple[Session, tuple[str, ...]]:
         except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
             problems.append(f"the code of {where} cannot be parsed ({type(error).__name__}: {error})")
     code = tuple(OutputCode(each.graph, each.stage, each.body) for each in session.torch_code)
+    # A doubt, because the run itself is whole: only what is known of its kernels is less.
     known = (*session.problems, *(Problem(each, is_doubt=True) for each in problems))
     return replace(session, kernels=tuple(kernels), code=code, problems=known), tuple(problems)
 
@@ -193,6 +197,7 @@ def _kernels(
 ) -> Iterator[Kernel]:
     """Yield the kernels of one graph part in the order of their first call."""
     languages = {name: _LANGUAGES.get(compiler, compiler) for name, compiler in _GENERATED.findall(text)}
+    # The functions below `call` run and time the module, and call the same functions of a library.
     library = dict.fromkeys(_LIBRARY.findall(_body(text)))
     emitted = parse(text, [*languages, *library])
     ops = _ops(text, [*languages, *library])
@@ -230,6 +235,7 @@ def _source(emitted: Emitted, name: str) -> str:
 def _ops(text: str, names: list[str]) -> dict[str, tuple[str, ...]]:
     """Return the ops that the comment before a kernel's definition or call names."""
     found: dict[str, dict[str, None]] = {}
+    # Longer names first, because `aten.randint` also ends at a word boundary inside of `aten.randint.low_out`.
     named = re.compile("|".join(re.escape(name) + r"\b" for name in sorted(names, key=len, reverse=True)) or r"(?!)")
     ops: list[str] = []
     for line in text.split("\n"):
@@ -238,6 +244,7 @@ def _ops(text: str, names: list[str]) -> dict[str, tuple[str, ...]]:
         elif not line.lstrip().startswith("#") and line.strip():
             if ops and (match := named.search(line)):
                 found.setdefault(match[0], {}).update(dict.fromkeys(ops))
+            # A comment is about the next line of code only.
             ops = []
     return {name: tuple(each) for name, each in found.items()}
 

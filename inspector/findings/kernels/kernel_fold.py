@@ -67,6 +67,7 @@ class BufferNames:
 
     def _flattened(self, node: ast.expr) -> Iterator[Argument]:
         items = node.elts if isinstance(node, ast.List | ast.Tuple) else []
+        # A tuple without a tensor is a shape, which stays one argument.
         if any(self._tensor(item) for item in items):
             for item in items:
                 yield from self._flattened(item)
@@ -109,8 +110,10 @@ class BufferNames:
         if depth > _DEPTH:
             return None
         match node:
+            # `True` is an int for Python.
             case ast.Constant(value=int(number)) if not isinstance(number, bool):
                 return number
+            # Before what the code assigns: `s77 = arg0_1` would lead to an input without a value.
             case ast.Name(id=name) if name in self._symbols:
                 return self._symbols[name]
             case ast.Name(id=name) if name in self._assigned:
@@ -168,6 +171,7 @@ def _blocks(source: str, objects: tuple[Lines, ...]) -> Iterator[list[_Line]]:
     """Yield blocks of consecutive lines with a known checksum."""
     known = {text for lines in objects for text in lines}
     numbered = [
+        # Stripped, as the hook does, since Inductor indents a line again when it puts it into a function.
         (number, zlib.crc32(line.strip().encode("utf-8", "replace")))
         for number, line in enumerate(source.split("\n"), 1)
     ]
@@ -234,6 +238,7 @@ def _joined(kernels: Iterable[Kernel]) -> Iterator[Kernel]:
     """Join kernels of one name and one source that several parts of a graph call."""
     found: dict[tuple[str, Stage, str, str], Kernel] = {}
     for each in kernels:
+        # Inductor numbers kernels per part, so one name may be two kernels; the source tells.
         key = each.graph, each.stage, each.name, each.source
         known = found.get(key)
         if known is None:
@@ -309,6 +314,7 @@ def _launch(made: KernelMade, raw: CollectedLog) -> Launch:
 
 def _with_calls(launches: list[Launch], calls: list[EmittedCall], names: BufferNames | None) -> Iterator[Launch]:
     """Add the arguments of the calls to the launches; both are in program order."""
+    # Without the same number, it is open which call belongs to which launch.
     if len(calls) != len(launches):
         yield from launches
         return
@@ -323,6 +329,7 @@ class Costs:
         """Index the nodes; `launches` has the operations of each launch."""
         result = fusion.result if fusion is not None else ()
         self._nodes = {operation: node for node in result for operation in node.operations}
+        # What several launches share cannot be divided among them.
         self._launches = Counter(node.name for operations in launches for node in self.nodes(operations))
 
     def nodes(self, operations: tuple[str, ...]) -> tuple[Node, ...]:
@@ -351,6 +358,7 @@ _Call = tuple[str, str, str]
 
 def user_kernels_of(raw: CollectedLog) -> tuple[UserKernel, ...]:
     """List calls of user-written kernels in lowering order; if torch lowers a call again, the last lowering counts."""
+    # By operation, so that a call that is lowered again takes the place of its first lowering.
     calls: dict[_Call, UserKernel] = {}
     for event in raw.user_kernels:
         match event:
@@ -379,6 +387,7 @@ def built_of(events: Sequence[BuiltEvent]) -> tuple[Built, ...]:
     for each in found.values():
         kernel = each.graph, each.stage, each.kernel
         only = configurations[kernel] == 1
+        # Torch's choice is certain; without a record, only a kernel with a single configuration leaves none to make.
         chosen = used[kernel] == each.hash if kernel in used else each.chosen and only
         made.append(replace(each, chosen=chosen, ir=codes.get(each.hash, {})))
     return tuple(made)
@@ -415,6 +424,7 @@ def miscounted_kernels(raw: CollectedLog) -> Iterator[str]:
             continue
         calls = [made for made in written.kernels if made.counted is not None]
         own = [made for made in calls if made.language != "external" and not made.user]
+        # Torch's count goes on from graph to graph in one process.
         reached = part.before
         for made in own:
             if made.counted is not None and made.counted <= reached:
@@ -437,6 +447,7 @@ def unbalanced(kernels: Iterable[Kernel], fusions: Iterable[Fusion]) -> Iterator
         launches = made.get((graph, stage), [])
         known = [each.read + (each.written or 0) for each in launches if each.read is not None]
         nodes = sum(node.read + node.written for fusion in fused for node in _launched(fusion, launches))
+        # With one unknown launch the sums have to differ.
         if launches and len(known) == len(launches) and sum(known) != nodes:
             moved = f"its kernels move {sum(known)} bytes, but its nodes after fusion move {nodes}"
             yield f"graph {graph} ({stage}): {moved}"

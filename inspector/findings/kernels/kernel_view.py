@@ -102,6 +102,7 @@ class KernelOfPart(Struct, frozen=True):
     @property
     def is_fused(self) -> bool:
         """Whether the kernel fuses several scheduler nodes."""
+        # A kernel that is called twice has a node for each call, which is no fusion.
         return len(self.nodes) > max(len(self.kernel.launches), 1)
 
     @property
@@ -170,6 +171,7 @@ def parts(session: Session, graph: str | None = None, stage: str | None = None) 
 
 def rows(session: Session) -> tuple[KernelOfPart, ...]:
     """List all kernels, in torch's order."""
+    # By identity: a kernel's launches hold mappings, so it cannot be a key.
     found = {id(row.kernel): row for part in parts(session) for row in part.rows}
     return tuple(found[id(kernel)] for kernel in session.kernels)
 
@@ -198,6 +200,7 @@ def _part(session: Session, graph: str, stage: Stage) -> PartKernels:
 
 def by_bytes(row: KernelOfPart) -> tuple[bool, int, bool]:
     """Return a sort key: most bytes first, unknown bytes last, library calls after generated kernels."""
+    # On a tie a generated kernel comes first, because it is the one that a user can change.
     return row.work.bytes is None, -(row.work.bytes or 0), row.kernel.language == "external"
 
 
@@ -240,6 +243,7 @@ def _share(part: int | None, total: int | None) -> float | None:
 
 def work_of(kernel: Kernel) -> Work:
     """Add up the calls of a kernel; a sum is unknown if it is unknown for one call."""
+    # The log of an older ctrace lacks launches, and a sum over some of the calls would pass for all.
     return added(map(work_of_launch, kernel.launches if len(kernel.launches) >= kernel.calls else ()))
 
 
@@ -274,6 +278,8 @@ def named(found: Sequence[PartKernels], name: str) -> tuple[PartKernels, ...]:
         TargetError: no kernel or several kernels match.
     """
     labels = {row.kernel.name: row.label for part in found for row in part.rows}
+    # From the exact name to a part: `triton_poi_fused_1` has to find itself, although `triton_poi_fused_10` contains
+    # it.
     tests: tuple[Callable[[str], bool], ...] = (
         lambda full: name in (full, labels[full]),
         lambda full: full.startswith(name) or labels[full].startswith(name),
@@ -313,6 +319,7 @@ def graph_nodes(session: Session, kernel: Kernel) -> GraphNodes | None:
     named = set(fragments.get(kernel.name, ()))
     if named and kernel.calls == 1:
         return GraphNodes(label, tuple(node.name for node in graph.nodes if node.name in named), is_exact=True)
+    # What torch names for another kernel is certainly not computed by this one.
     elsewhere = {name for other, names in fragments.items() if other != kernel.name for name in names}
     found = (_matching(graph, kernel, named) - elsewhere) | named
     return GraphNodes(label, tuple(node.name for node in graph.nodes if node.name in found), is_exact=False)
@@ -359,6 +366,7 @@ def _fragments(text: str) -> dict[str, tuple[str, ...]]:
             above.append(match[1])
         elif match := _COMPILED.match(line):
             found[match[1]] = tuple(dict.fromkeys(above))
+        # The comment stands directly above its kernel; one further up is about something else.
         if not line.startswith("#"):
             above = []
     return found

@@ -178,6 +178,7 @@ def kernels_document(
         timed=times(session),
         graph=graph,
         times=times(session, graph),
+        # Without a target the program's own GPU was measured, and bounds stand beside the times.
         bounds=bounds(session, found) if target_of(session) else (),
         left_open=left_open(session),
         asked=questions(session),

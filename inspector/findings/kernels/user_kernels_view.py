@@ -48,6 +48,7 @@ class UserKernelCalls(Struct, frozen=True):
 
 def calls(session: Session) -> tuple[UserKernelCalls, ...]:
     """Return the calls of user-written kernels in order of first appearance; equal calls form a group."""
+    # By text: a call holds mappings, so it cannot be a key. Numbers of operations and names differ in each call.
     alike = grouped(session.user_kernels, lambda each: repr(replace(each, operation="", name="")))
     return tuple(_calls(group) for group in alike.values())
 
@@ -100,6 +101,7 @@ def notes(kernel: UserKernel) -> Iterator[UserKernelNote]:
         )
     yield from _cpu_notes(kernel)
     yield from _tuning_notes(kernel)
+    # Only training has a forward of its own; a graph for inference needs no gradient.
     if kernel.stage is not Stage.FORWARD:
         return
     if kernel.op is None:
@@ -117,6 +119,7 @@ def _reason(raised: str) -> str:
     """Shorten an error of Triton: drop the source between the place and the message."""
     lines = [line.strip() for line in raised.splitlines() if line.strip()]
     if len(lines) > 1:
+        # Triton's error has the place first and the message last, with the source in between.
         return " … ".join((lines[0], lines[-1]))
     return raised
 
@@ -136,11 +139,13 @@ def _cpu_notes(kernel: UserKernel) -> Iterator[UserKernelNote]:
             "device.",
             "Let the op's function return plain torch operations if `x.is_cuda` is false.",
         )
+    # The note above explains the same with more: the author has code for this device, which does not run.
     elif device == "cpu":
         yield UserKernelNote("Its tensors are on the CPU, which Triton does not support.", "Call it with GPU tensors.")
 
 
 def _tuning_notes(kernel: UserKernel) -> Iterator[UserKernelNote]:
+    # Without a key, Triton itself tunes only once as well.
     if kernel.autotuned and len(kernel.configs) > 1 and kernel.key:
         yield UserKernelNote(
             f"torch.compile autotunes once for each graph, at its first call. A new value of {', '.join(kernel.key)} "
