@@ -117,6 +117,7 @@ def marks_of(columns: MarkColumns) -> Iterator[SpanMarked]:
     rows, texts = iter(array("I", columns.rows)), columns.texts
     for at, thread, name, compilation, begins in zip(array("d", columns.times), rows, rows, rows, rows, strict=True):
         time = None
+        # NaN, the only value that differs from itself, stands for a time that the log does not have.
         if at == at:
             time = at
         yield SpanMarked(texts[thread] or "", texts[name] or "", bool(begins), texts[compilation], None, time)
@@ -298,6 +299,7 @@ class CollectedLog(Struct):
             self.stops_at = item.number
         if isinstance(item, Broken):
             self.broken_count += 1
+            # The last line is kept in any case: it shows where the log stops.
             if self.broken_count <= MOST_PROBLEMS or item.is_last:
                 self.broken.append(item)
             return None
@@ -337,6 +339,7 @@ class CollectedLog(Struct):
     def _in_generation(self, entry: LogEntry) -> LogEntry:
         """Make compile ids unique across resets: after the first reset, `0/0` becomes `2.0/0`."""
         generation = self._generations.generation_of(entry)
+        # Ids of the first generation stay as they are, so that most logs show the ids that torch prints.
         if generation == 1 or entry.compile_id is None:
             return entry
         context = entry.context
@@ -347,6 +350,7 @@ class CollectedLog(Struct):
         """Whether an entry is about a compilation that started in an eager call; its phases still take time."""
         if self._is_in_eager and entry.kind == "dynamo_start" and entry.compile_id is not None:
             self._of_eager.add(entry.compile_id)
+        # The time of a compilation counts as waiting, whoever called the model.
         return entry.compile_id in self._of_eager and entry.kind != "chromium_event"
 
     def _part_of(self, compile_id: str, stage: Stage, thread: str) -> WrittenPart:
@@ -406,6 +410,7 @@ class CollectedLog(Struct):
                 self.uneven.append(event)
             case CollectiveCalled() | GraphCalled():
                 if not self._is_in_eager:
+                    # An eager call communicates as well, and a compiled call would seem to send everything twice.
                     self.communicated.append(event)
             case CollectivesCut():
                 self.communicated_cut = event
@@ -426,6 +431,7 @@ class CollectedLog(Struct):
                 self.starts[event.id] = event
                 self._forget(event.id)
                 if self._call is not None:
+                    # A compilation that restarts belongs to the call in which it began.
                     self.during.setdefault(event.id, self._call)
             case ev.BreakReported():
                 self.breaks.append(event)
@@ -450,6 +456,8 @@ class CollectedLog(Struct):
             case ev.MetricsMeasured():
                 self._meet(event.id)
                 (self.backward_metrics if event.backward else self.metrics)[event.id] = event
+                # What ctrace recorded goes before the metrics, which a log of torch 2.11 has in place of its version
+                # record.
                 self.environment = {**event.versions, **self.environment}
                 self.settings = event.settings or self.settings
             case ge.RecompileExplained():
@@ -471,6 +479,7 @@ class CollectedLog(Struct):
             case AttentionFound():
                 self.attention.append(event)
             case FusionRecord():
+                # By number, because the fold adds the user's lines to the fusions of the whole log later.
                 self.fusions.append(fusion_of(event))
                 self._part_of(event.graph, event.stage, thread).fusion = len(self.fusions) - 1
             case KernelMade():
@@ -484,6 +493,7 @@ class CollectedLog(Struct):
             case TorchCodeSeen():
                 self.torch_code.append((event, tuple(each.name for each in self.spans.get(thread, ()))))
             case KernelStacksSeen():
+                # Torch writes the stacks just after the module that they are about, without its stage.
                 self.kernel_stacks[event.id, len(self.torch_code)] = event.text
             case KernelCall():
                 self.kernel_calls.append(event)
@@ -515,6 +525,7 @@ class CollectedLog(Struct):
             case run_events.ProblemMet():
                 self.problems.append(Problem(event.what))
             case run_events.Ended():
+                # With an end mark, what looked like an exit did not end the process.
                 self.ended, self.exited = True, None
             case run_events.ProgramExited():
                 self.exited = event
@@ -560,6 +571,7 @@ class CollectedLog(Struct):
     def _print(self, compile_id: str, printed: Printed) -> None:
         """Keep a graph, and drop the graphs of earlier attempts."""
         kept = self.printed.setdefault(compile_id, [])
+        # A log without the record of a start still numbers the attempts of each graph.
         if kept and kept[-1].attempt < printed.attempt:
             kept.clear()
         kept.append(printed)

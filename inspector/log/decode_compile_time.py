@@ -27,6 +27,7 @@ LOOKUPS = tuple(f"artifact:{prefix}_{each}" for prefix in _TORCHS for each in Lo
 def asked(entry: LogEntry) -> ev.Event:
     """Decode torch's record of a cache look-up; ignore a record that is not JSON, as torch shortens long ones."""
     prefix, _, outcome = entry.kind.removeprefix("artifact:").rpartition("_")
+    # Only if the log is there to read the components later, for the one view that compares keys.
     if entry.stored is not None and (brief := _without_components(entry.payload)) is not None:
         found = CacheLookup(
             cache=_TORCHS[prefix],
@@ -88,6 +89,7 @@ def parts_of(lines: Iterable[Any]) -> tuple[KeyPart, ...]:
 
 
 def _cut(part: re.Match[str]) -> str:
+    # The graph's code is what most often differs, and a first difference may be far inside.
     return part["text"][: _LONGEST_GRAPH if part["name"] == "gm" else _LONGEST]
 
 

@@ -118,6 +118,7 @@ def _numbered(table: Sequence[str], numbers: Iterable[int]) -> tuple[str, ...]:
 
 
 def _at(table: Sequence[_T], number: int) -> _T:
+    # A negative number of a damaged log would silently count from the end.
     if not 0 <= number < len(table):
         msg = f"there is no number {number} among {len(table)}"
         raise ValueError(msg)

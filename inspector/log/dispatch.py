@@ -210,6 +210,7 @@ def read_record(kind: type[Record], entry: LogEntry) -> Record:
     Raises:
         ValueError, RecursionError: it does not have the form of its kind.
     """
+    # A kind without fields says all by its name, whatever its payload is.
     if not kind.__struct_fields__:
         return kind()
     form = _form(kind)
@@ -290,6 +291,7 @@ def code_written(entry: LogEntry) -> CodeWritten | TorchCodeSeen | None:
     """Decode the code of a graph part; a log that only torch wrote does not name the part."""
     data = Fields(entry.data, entry.kind)
     stage = data.maybe_text("stage")
+    # Code that is compiled ahead of time belongs to no call of torch.compile.
     if entry.compile_id is None:
         return None
     if stage is None:
@@ -351,6 +353,7 @@ def decode(entry: LogEntry) -> ev.Event:
     Raises:
         ValueError, KeyError, TypeError, OverflowError, RecursionError: the entry does not have the form of its kind.
     """
+    # First, without a look-up: these are most entries of a log.
     if entry.kind == "chromium_event":
         return _span(entry)
     if entry.kind in _OF_A_GRAPH and entry.compile_id is None:  # compiled ahead of time, outside of torch.compile
@@ -358,6 +361,7 @@ def decode(entry: LogEntry) -> ev.Event:
     decoder = _DECODERS.get(entry.kind)
     if decoder is not None:
         return decoder(entry)
+    # The exact names come first, as searching a set is faster than comparing many beginnings.
     if entry.kind in _IGNORED or entry.kind.startswith(_IGNORED_PREFIXES) or entry.kind.endswith(_IGNORED_ENDINGS):
         return ev.Ignored()
     return ev.UnknownEvent(entry.kind)
@@ -371,6 +375,7 @@ def left_in_log(kind: str) -> Left:
         return Left.PARTLY
     if _DECODERS.get(kind) is _measured:
         return Left.HEADER
+    # What no decoder reads may stay in the log as well.
     is_needed = kind in _DECODERS and kind not in _TEXTS
     if is_needed:
         return Left.NOT
@@ -383,6 +388,7 @@ def type_of_data(kind: str) -> Any:
         return _Metrics
     if kind == "dynamo_start":
         return _Started
+    # Raw is checked to be JSON, but makes no objects.
     if kind == "chromium_event" or kind in _IGNORED:
         return Raw
     return Any
@@ -708,6 +714,7 @@ def _sweep(graph: str, op: str, facts: Fields) -> TunedOperation:
         TunedInput(tuple(shape.split("x")), dtype=dtype.removeprefix("torch."))
         for shape, dtype in zip(shapes.split(", "), dtypes, strict=False)
     )
+    # Torch names the best choice and the best of Triton's, and counts all.
     unnamed = max(stats.integer("num_choices") - len(found), 0)
     return TunedOperation(graph, None, op, inputs, found, is_on=True, is_swept=True, unnamed=unnamed)
 

@@ -104,6 +104,7 @@ class Fields:
 
     def _get(self, name: str, kind: Any) -> Any:
         value = self._data[name]
+        # By exact type, as `True` is an int, and an unbounded integer could not become a float.
         if type(value) is kind and (kind in _UNBOUNDED or (kind is int and -_MOST <= value <= _MOST)):
             return value  # the fast path for most values: it formats no error text
         return _checked(value, kind, f"{self._what}: {name}")

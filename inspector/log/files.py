@@ -179,8 +179,10 @@ def is_log(path: Path) -> bool:
     Raises:
         SetupError: it is compressed in a way that this Python cannot read.
     """
+    # The name is enough, so that a damaged or empty log is reported as a log and not as a program.
     if path.name.endswith(NAMES):
         return True
+    # An archive may hold a log uncompressed, whose records a search would find.
     return path.suffix != ".py" and _RECORD.search(head_of(path)) is not None and not container_of(path)
 
 
@@ -224,6 +226,7 @@ def rank_of(path: Path) -> int | None:
     found = _RANK.search(head_of(path))
     if found:
         return int(found[1])
+    # The file's own name first, then its folders: `rank_1/attempt_0/dedicated.log`.
     for part in reversed(path.parts[-3:]):
         if named := _NAMED_RANK.search(part):
             return int(named[1])
@@ -326,6 +329,7 @@ def _copy(part: Path, whole: BinaryIO) -> None:
     try:
         with opened(part) as file:
             shutil.copyfileobj(file, whole, _BLOCK)
+    # Before the general case, of which it is one: the file is whole, and the user may raise the limit.
     except UnpackedTooLargeError as error:
         whole.write(f"\n{STOPPED} ({part.name}: {error})\n".encode())
     except Exception as error:

@@ -116,6 +116,8 @@ def logs_in(folder: Path) -> FolderListing:
 
 
 def _log(parts: tuple[Path, ...]) -> LogFile:
+    # Records before `init_process_group` have no rank, so the newest part is the most likely to have one.
+    # 193/folders[:]: In place, as `os.walk` looks at this list to go on.
     ranks = (rank_of(path) for path in reversed(parts))
     rank = next((rank for rank in ranks if rank is not None), None)
     size = sum(path.stat().st_size for path in parts)
@@ -199,7 +201,9 @@ def _files(folder: Path, skipped: list[UnreadableEntry]) -> Iterator[Path]:
             if count > _MOST_FILES:
                 raise RunError(f"{folder} has more than {_MOST_FILES:,} files that may be logs", _HINT)
             try:
+                # A pipe or a device would block the reader, or never end.
                 check_regular(path)
+                # Asked before reading, so that a log without permission is named instead of left out.
                 if not os.access(path, os.R_OK):
                     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             except OSError as error:
@@ -247,6 +251,7 @@ def choose(folder: Path, rank: int | None) -> Chosen:
     if not by_rank and ranks:
         rank = ranks[0]
     several = [log for log in logs if log.rank == rank]
+    # An aborted start leaves a small log beside that of the job.
     largest = max(several, key=lambda log: log.bytes)
     note = _note(folder, logs, ranks, several, largest, by_rank=by_rank)
     return Chosen(largest.path, note, largest.parts, skipped)

@@ -70,6 +70,7 @@ class Headers:
             ValueError: it is not the first line of a record; the message says why.
         """
         refuse_many_values(text)
+        # Torch writes the event first, so its name follows `{"`; what does not is decoded as any JSON.
         kind = text[2 : text.find(b'"', 2)]
         try:
             typed = self._decoders[kind]
@@ -87,6 +88,7 @@ class Headers:
     def _decoder(self, kind: bytes) -> tuple[str, Callable[[bytes], Any]] | None:
         """Make the decoder of a kind; a damaged log may have any number of kinds."""
         name = kind.decode("utf-8", "replace")
+        # A name of the context as an event would clash with the field of the same name.
         if len(self._decoders) >= _MOST_KINDS or name in _CONTEXT or not _KIND.fullmatch(kind):
             return None
         if self._type_of is None:

@@ -55,6 +55,7 @@ def form_of(kind: str, data: Any, raw: bytes) -> Form | None:
         raw: The lines of the payload.
     """
     text = payload_of(raw)
+    # A checksum promises a payload. Zeros are what a file system leaves of blocks that it lost in a crash.
     if not raw or b"\0" in text or not _is_text(text):
         return None
     # An artifact of JSON may be a bare string (`recompile_reasons`, torch 2.13, _dynamo/guards.py:5400).
@@ -63,6 +64,7 @@ def form_of(kind: str, data: Any, raw: bytes) -> Form | None:
         if not _is_json(text):
             return None
         return Form.JSON
+    # A mark that is no JSON object was cut; in text, half of another record shows that bytes were lost between.
     if kind == "chromium_event" or _HALVES.search(text):
         return None
     return Form.TEXT
@@ -275,12 +277,14 @@ def _joining(blocks: Iterator[bytes]) -> Callable[[int], bytes]:
 
 def settled(item: LogEntry | Broken, following: LogEntry | Broken) -> LogEntry | Broken:
     """Return a changed record, now that the one after it is known; if that is damaged, its end was lost."""
+    # Changed JSON was checked as a whole; only text may be cut without a sign.
     if not isinstance(item, LogEntry) or item.changed is not Form.TEXT:
         return item
     if isinstance(following, Broken):
         if following.why.startswith((NO_RECORD, _NO_JSON)):
             return _cut(item)
         return item
+    # A record with a thread has a whole first line, so what comes before it is whole as well.
     if following.thread:
         return item
     return _cut(item)
@@ -395,6 +399,7 @@ class Reader:
                     if held is not None:
                         yield settled(held, item)
                         held = None
+                    # A changed record waits until the next one shows whether its end was lost.
                     if self._changed == changed:
                         yield item
                     else:
@@ -436,6 +441,7 @@ class Reader:
         if kind == "artifact" and isinstance(data, dict):
             kind = intern(f"artifact:{data.get('name')}")
         if known is not None and known != (digest or digest_of(raw)).hex():
+            # The last record of a log that stops inside of a line is cut, whatever its text looks like.
             changed = None if is_last else form_of(kind, data, raw)
             if changed is None:
                 return Broken(number, _lost(kind, context), is_last)

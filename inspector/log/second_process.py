@@ -48,6 +48,7 @@ def framed_file(path: Path, file: BinaryIO, most: int) -> Iterator[Piece]:
 
 def _started(path: Path, most: int) -> "subprocess.Popen[bytes] | None":
     """Start the second process; None if there are no more processes, so that it only takes longer."""
+    # Isolated and without site-packages, of which it needs nothing.
     command = [sys.executable, "-I", "-S", framing.__file__, str(path.absolute()), str(most)]
     with suppress(OSError):
         return subprocess.Popen(
@@ -63,6 +64,7 @@ def _from(child: "subprocess.Popen[bytes]", file: BinaryIO, most: int) -> Iterat
     while len(head := read(HEAD.size)) == HEAD.size:
         number, hashed = HEAD.unpack(head)
         rows = read((number or 1) * FRAME.size)
+        # The process was killed in the middle of a write; the rest is read here.
         if len(rows) != (number or 1) * FRAME.size:
             return
         if not number:
@@ -81,6 +83,7 @@ def _from(child: "subprocess.Popen[bytes]", file: BinaryIO, most: int) -> Iterat
 
 def _end(child: "subprocess.Popen[bytes]") -> None:
     assert child.stdout is not None
+    # The reader may stop early, and the process would write to a pipe that nobody empties.
     child.stdout.close()
     with suppress(OSError):
         child.kill()

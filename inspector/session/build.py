@@ -208,6 +208,7 @@ def _scenarios(raw: CollectedLog) -> tuple[Scenario, ...]:
             kind = raw.planned[name].kind
         else:
             kind = ScenarioKind.GIVEN
+        # A scenario with calls and without its end was running when the log stopped.
         done.setdefault(name, Scenario(name, calls, kind=kind, outcome=Outcome.UNFINISHED))
     return (*done.values(), *(each for name, each in raw.planned.items() if name not in done))
 
@@ -269,6 +270,7 @@ def _torch_code(raw: CollectedLog) -> Iterable[TorchCode]:
 
     AOTAutograd's cache loads a forward and then its backward in one phase (aot_autograd_result.py, torch 2.13).
     """
+    # Torch does not record the part, and both parts of a graph have the same compile id.
     loaded: Counter[str] = Counter()
     for number, (seen, phases) in enumerate(raw.torch_code, 1):
         is_backward = any("bw_compiler" in name or name.startswith("backward.") for name in phases)
@@ -424,6 +426,7 @@ def _problems(raw: CollectedLog, unequal: Iterable[str], cuts: tuple[CutOff, ...
         yield Problem(f"code of graph {compile_id} ({stage}) was still being generated when the run ended")
     if (left := raw.doubted - MOST_PROBLEMS) > 0:
         yield Problem(f"{left:,} more entries are not as expected", is_doubt=True)
+    # A cut explains its numbers: they would be told twice.
     known = {each.what for each in cuts}
     for what in unequal:
         if what not in known:

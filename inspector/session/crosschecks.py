@@ -54,6 +54,7 @@ def unexplained(raw: CollectedLog) -> Iterator[str]:
 def _is_found(guard: str, entry: EntryHeld) -> bool:
     about = _about(guard)
     found = {_about(each) for each in (*(unmet.text for unmet in entry.unmet), *entry.following)}
+    # With guards that the record only counts, torch's may be among these.
     return about is None or about in found or len(entry.unmet) < entry.number
 
 
@@ -81,6 +82,7 @@ _TWO = re.compile(r"\S+ is not \S+(?<! None)")
 
 def _expression(text: str) -> tuple[str, ...] | None:
     try:
+        # After `, type=` torch writes a class or an object, which is no Python.
         ast.parse(text.partition(", type=")[0], mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the text comes from an untrusted log
         return None

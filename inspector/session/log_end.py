@@ -34,6 +34,7 @@ def cut_off(
     yield from _unfinished_compilations(raw)
     if not raw.ended:  # a fork that generates code beside the capture ends inside a span
         yield from _spans(raw)
+    # With a failure, the process ended before torch could write anything.
     if not raw.records and failure is None:
         yield CutOff(CutKind.EMPTY, "the log is empty", "everything: whether anything was compiled at all")
     yield from _run(raw, failure, unfinished)
@@ -56,6 +57,7 @@ def exited(raw: CollectedLog, failure: Failure | None, unfinished: str | None) -
         return ""
     if raw.exited is not None:
         return raw.exited.how
+    # `os._exit(0)` and the like leave no end mark, although nothing failed.
     if unfinished == "":
         return "exit code 0, without Python's own cleanup"
     return ""
@@ -87,6 +89,7 @@ def _spans(raw: CollectedLog) -> Iterator[CutOff]:
     """Find phases that are open at the end of the log, such as a backward, in compilations that are not open."""
     for spans in raw.spans.values():
         for span in spans[:1]:
+            # A phase in a compilation that is open is named with it.
             if span.compilation not in raw.seen or span.compilation in raw.metrics:
                 of = ""
                 if span.compilation:

@@ -40,6 +40,7 @@ _MOST_SOURCES = 2_000
 # A file that is still being written is younger; an older unfinished one was left by a process that was killed.
 _OLD_SECONDS = 3600.0
 _CODE = ("inspector",)
+# Without blocking: a named pipe in the place of an index must not stop the command.
 _OPEN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -68,6 +69,7 @@ class SessionCache:
             if not is_same or known["digest"] != hashlib.sha256(body).hexdigest():
                 return None
             session = msgspec.msgpack.decode(body, type=Session)
+        # Anybody may have written the file: whatever is wrong with it, the log is read instead.
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, msgspec.MsgspecError):
             return None
         # A payload may only come from the log that the user named.
@@ -95,6 +97,7 @@ class SessionCache:
         root = self._path.parent.parent
         self._path.parent.mkdir(parents=True, exist_ok=True)
         ignore = root / ".gitignore"
+        # The folder may be in a repository, where the index of a log is nothing to commit.
         if not ignore.exists():
             write_bytes(ignore, b"*\n")
         write_bytes(self._path, json.dumps(header).encode(), b"\n", body)
@@ -129,6 +132,7 @@ def _identity(log: Path) -> list[Any]:
         ends = hashlib.sha256(file.read(_END))
         file.seek(max(about.st_size - _END, 0))
         ends.update(file.read(_END))
+    # The content of the ends, too: a log may be copied with its old time, or rewritten within one tick of the clock.
     return [str(log), about.st_size, about.st_mtime_ns, about.st_ino, ends.hexdigest()]
 
 

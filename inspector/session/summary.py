@@ -187,6 +187,7 @@ def code_totals(session: Session, *, whole: bool = True) -> CodeTotals:
         languages=languages,
         fusion=fusion_summary(session),
         least=least_of_run(session) if target_of(session) else None,
+        # A kernel with several configurations is one kernel.
         compiled=len({(each.graph, each.stage, each.kernel) for each in known}),
         spilling=len({(each.graph, each.stage, each.kernel) for each in known if each.spills}),
         left_open=open_sentence(session),
@@ -290,6 +291,7 @@ def _part(session: Session) -> str:
         return "Partly compiled"
     percent = 0
     if ops:
+        # Rounded down, so that 100% means all of them.
         percent = 100 * compiled // ops
     return f"{compiled} of {ops} {named(ops, 'op')} compiled ({percent}%)"
 
@@ -300,6 +302,7 @@ def _worst(session: Session) -> str:
     if len(found) < 2 or not found[0].cost.ops:
         return ""
     worst, ops = found[0], found[0].cost.ops
+    # On a tie, to name one of them would send the user to the wrong line as often as not.
     if found[1].cost.ops == ops:
         return ""
     if worst.at.expression:
@@ -321,6 +324,7 @@ def _wrong(session: Session) -> str:
 
 def _line_of(answer: AttentionGroup) -> str:
     """Return the line of an attention that the user should change."""
+    # The obstacle's line, e.g. that of a mask, is the one to change; the attention itself may be right.
     lines = (answer.attention.why and answer.attention.why.lines) or answer.attention.lines
     if lines:
         file, _, line = lines[0].rpartition(":")
@@ -350,6 +354,7 @@ def _split(session: Session, breaks: int) -> list[str]:
     """Say how breaks split the model; if recompilations also add graphs, only count breaks and graphs."""
     graphs = count(len(session.graphs), "graph")
     is_model, found = bool(session.scenarios), count(breaks, "graph break")
+    # A program may have graphs that no break separates, such as those of two compiled functions.
     if breaks and is_model and len(session.graphs) > 1 and not session.recompiles:
         return [f"{found} {named(breaks, 'splits', 'split')} the model into {graphs}"]
     if breaks:
@@ -380,6 +385,7 @@ def _why_failed(session: Session) -> str:
     match failure.phase:
         case FailurePhase.TARGET:
             return failure.message
+        # A program that calls sys.exit() has not raised in the eyes of its author.
         case FailurePhase.RUN | FailurePhase.LOAD if failure.type == "SystemExit":
             return _why_left(failure.message)
         case FailurePhase.LOAD:
@@ -410,6 +416,7 @@ def _why_left(message: str) -> str:
 def next_steps(session: Session) -> tuple[str, ...]:
     """Return up to three things to do, most important first."""
     steps: list[str] = []
+    # In order: what keeps the run from its end, what does not run, what is wrong, then what costs time.
     if session.failure is not None and session.failure.todo:
         steps.append(session.failure.todo)
     steps += [f"{kernel.kernel}: {note.todo}" for kernel, note in stuck(session)]
@@ -420,12 +427,14 @@ def next_steps(session: Session) -> tuple[str, ...]:
     steps += [skip.fix for skip in lonely_skips(session.skips)]
     steps += [group.fix for group in groups(session) if not group.expected or session.limit.hit]
     steps += [f"{_line_of(each)}: {each.fix}" for each in unfused(session) if each.can_be_fixed]
+    # Advice on half a run may be about the wrong half.
     if session.cut_off:
         if session.stopped is None:
             first = _cut_step(session)
         else:
             first = session.stopped.todo
         steps.insert(0, first)
+    # "Nothing to fix" claims something about the whole run.
     if not steps and session.verdict is Verdict.COMPILED and is_whole(session):
         steps.append(_healthy_step(session))
     if not steps and session.verdict is Verdict.NOT_COMPILED and session.coverage.ops == 0 and is_whole(session):
