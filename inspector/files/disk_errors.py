@@ -16,6 +16,7 @@ _REMEDIES = {
     errno.ENOENT: "keep runs where the program does not delete them: CTRACE_DIR=/path/to/folder",
     errno.EIO: f"check the disk, {_ELSEWHERE}",
 }
+# ENOENT has a remedy for a deleted run's folder, but any missing file raises it: then it may be a bug.
 _OF_THE_SYSTEM = {*_REMEDIES, errno.EROFS, errno.ENOMEM} - {errno.ENOENT}
 _OF_A_FILE = {
     errno.EACCES,
@@ -31,6 +32,7 @@ _OF_A_FILE = {
 }
 """Errors about a file that something else deleted, replaced or protects."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+# An error about a file of ctrace's own code is never the user's.
 _OURS = Path(__file__).parents[2]
 _FORBIDDEN = "name a folder that you may write to: CTRACE_DIR=/path/to/folder"
 
@@ -75,6 +77,7 @@ def explained(error: OSError) -> tuple[str, str] | None:
 
 def _remedy_at(path: Path, error: OSError) -> str:
     """Return what to do about a file, by the folder that it is in."""
+    # Read without a call: `gettempdir` would look for a folder, and fail again where there is none.
     if tempfile.tempdir is not None and path.is_relative_to(tempfile.tempdir):
         return ANOTHER_TEMPORARY
     if path.is_relative_to(Path(os.environ.get("CTRACE_DIR") or ".ctrace").absolute()):

@@ -19,6 +19,7 @@ else:
 _POLL_SECONDS = 0.05
 _PATIENCE_SECONDS = 1.0
 """After this time, a waiting process says for what it waits."""
+# No links: somebody else could put one in the place of the lock file, and have another file created.
 _OPEN = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -64,6 +65,7 @@ def _try_acquire(lock_file: Path) -> int | None:
     descriptor = os.open(lock_file, _OPEN, 0o666)
     is_locked = False
     try:
+        # A process that waited may lock a file that its owner has deleted: then a third process locks the new one.
         is_locked = _try_lock(descriptor) and _is_at(descriptor, lock_file)
     finally:
         if not is_locked:

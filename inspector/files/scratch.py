@@ -25,6 +25,7 @@ def new_scratch_folder(purpose: str = "") -> Path:
         try:
             return Path(tempfile.mkdtemp(prefix=prefix))
         except FileNotFoundError:  # deleted since Python chose it
+            # Python keeps its first choice; None lets it choose again.
             tempfile.tempdir = None
             return Path(tempfile.mkdtemp(prefix=prefix))
     except OSError as error:

@@ -32,6 +32,7 @@ def read_text(path: Path, most: int = MOST_BYTES) -> str:
     with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("not a regular file")
+        # One byte more than allowed shows that the file is longer, without reading the rest.
         data = file.read(most + 1)
     if len(data) > most:
         raise ValueError(f"longer than {most >> 20} MiB")
@@ -117,6 +118,7 @@ def _tuple(items: tuple[Any, ...], data: list[Any], what: str) -> tuple[Any, ...
 
 
 def _struct(kind: type[Struct], data: dict[str, Any], what: str) -> Any:
+    # The names in JSON may differ from those of the fields (`rename`, `field(name=...)`).
     names = dict(zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True))
     if unknown := data.keys() - names.keys():
         raise ValueError(f"{what} has an unknown field: {min(unknown)!r:.60}")
@@ -147,6 +149,7 @@ def _member(kind: type[Enum], data: Any, what: str) -> Enum:
 
 def _number(kind: type[int | float], data: Any, what: str) -> int | float:
     """Check a number; an integer is also a valid float."""
+    # JavaScript, for one, writes 3.0 as 3.
     found = _of(int, data, what) if isinstance(data, int) else _of(kind, data, what)
     if not -MOST <= found <= MOST:  # false for NaN
         raise ValueError(f"{what} is out of range")

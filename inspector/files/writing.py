@@ -20,6 +20,7 @@ def working_folder() -> Path:
     try:
         return Path.cwd()
     except OSError:
+        # The name is all that is left of it, and enough for messages.
         return Path(os.environ.get("PWD") or os.sep)
 
 
@@ -85,6 +86,7 @@ def write_new(path: Path, text: str) -> None:
         FileExistsError: the file exists already.
         OSError: it cannot be written.
     """
+    # A link stays a link: what it names is created.
     path = Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
     write_text(temporary, text, is_precious=True)
@@ -159,6 +161,7 @@ def replace_text(path: Path, text: str) -> None:
         OSError: it cannot be written.
     """
     about = path.stat()
+    # A new file would have the name, and the other names would keep the old text.
     if about.st_nlink > 1:
         _write_in_place(path, text)
         return
@@ -169,6 +172,7 @@ def replace_text(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         if _owned_alike(temporary, about):
+            # After the owner: a change of the owner clears the bits for set-user-ID.
             temporary.chmod(about.st_mode & 0o7777)
             temporary.replace(path)
         else:
@@ -208,5 +212,6 @@ def _write_in_place(path: Path, text: str) -> None:
     data = text.encode()
     with path.open("r+b", buffering=0) as file:
         file.write(data)
+        # In this order, a crash leaves the new text with a rest of the old one, and never an empty file.
         file.truncate(len(data))
         os.fsync(file.fileno())

@@ -42,6 +42,7 @@ _LOAD = "asks how much memory or disk is free"
 _TIMES = "asks for a file's time or identity"
 _PROCESS = "asks for the number of a process"
 _FINDERS = "looks for modules in a way that ctrace cannot follow"
+# Names count wherever they stand, since a program may import them from anywhere, or from another name.
 _WORDS: Mapping[str, str] = {
     **dict.fromkeys(
         ("time_ns", "localtime", "gmtime", "asctime", "strftime", "utcnow", "today", "clock_gettime",
@@ -77,6 +78,7 @@ def unrepeatable(path: Path) -> tuple[int, str] | None:
     """Return the line of the first such question in a file, and what it does, such as `reads the clock`."""
     try:
         text = path.read_bytes()
+        # Text without an import cannot ask for the clock, whatever its name is.
         if not path.name.endswith(".py") and b"import" not in text:
             return None  # data; other files may be code that the model runs with exec
         tree = ast.parse(text, str(path))
@@ -100,6 +102,7 @@ class _Code:
         has_seed = any(isinstance(node, ast.Call) and self._is_seed(node) for node in self._nodes)
         for node in self._nodes:
             for line, kind in self._of_node(node):
+                # With a seed, Python's generator gives the same numbers each time.
                 if kind != _CHANCE or not has_seed or not self._is_random(node):
                     yield line, kind
 
@@ -150,6 +153,7 @@ class _Code:
 
 def _kind(module: str, name: str) -> str:
     kind, names = _MODULES.get(module, ("", frozenset()))
+    # `random.Random(0)` is a generator with a seed; `Random()` without one counts in `_of_node`.
     if module == "random" and name in ("seed", "Random"):
         return ""
     if not names or name in names or name == "*":
@@ -251,6 +255,7 @@ def answers_of(asked: Asked, observed: str, files: Mapping[str, str], *folders: 
         NotReusableError: the result of the run must not be reused.
         OSError: a file is gone.
     """
+    # Resolved as well, since the kernel reports the paths that links lead to.
     own = [*folders, *(folder.resolve() for folder in folders), *_caches_of_torch()]
     ours = (*_OURS, *(f"{each.absolute()}{os.sep}" for each in own))
     collected = _Collected(asked, _decoded(observed), ours)
@@ -264,6 +269,7 @@ def answers_of(asked: Asked, observed: str, files: Mapping[str, str], *folders: 
 
 def is_current(answers: Answers) -> bool:
     """Whether all questions have the same answers now."""
+    # Cheapest first: to look for a file is one call, to compare listings reads folders.
     if any(_looked(folder, name) != found for folder, names in answers.looked.items() for name, found in names.items()):
         return False
     return (
@@ -307,6 +313,8 @@ class _Collected:
             NotReusableError: the program did such a thing.
         """
         ran = [each for each in self._observed.ran if not self._is_tool(each)]
+        # Python says where in the code a process was started, the kernel which one: a known tool is no reason to
+        # refuse.
         for deed, (file, line) in self._asked.deeds.items():
             if deed != "starts a process" or ran or not self._observed.ran:
                 raise NotReusableError(f"{_named(file)}:{line} {deed}")
@@ -314,6 +322,7 @@ class _Collected:
             raise NotReusableError(f"it starts a process: {ran[0]}")
         if self._observed.connected:
             raise NotReusableError(f"it connects to {self._observed.connected[0]}")
+        # Its next run would read what this one wrote.
         for path in self._observed.written:
             if path in self._observed.read and not path.startswith(self._ours):
                 raise NotReusableError(f"it reads and writes {_named(path)}")
@@ -332,6 +341,7 @@ class _Collected:
             if self._has_changed(path, before):
                 raise NotReusableError(f"{_named(path)} changed while it ran")
             if self._counts_by_stamp(path, before):
+                # It counts by its stamp, so a digest that is known of it must not count as well.
                 found.pop(path, None)
             elif path not in found:
                 found[path] = file_digest(Path(path))
@@ -347,6 +357,7 @@ class _Collected:
         """
         looked = {path: found for path, found in self._observed.looked.items() if not self._is_ignored(path)}
         for path, found in looked.items():
+            # What was seen is compared with what is there now: in between, somebody may have changed it.
             if answer(path) != found:
                 raise NotReusableError(f"{_named(path)} changed while it ran")
         modules = {folder: names for folder, names in self._asked.modules.items() if not self._is_ours(folder)}
@@ -358,6 +369,7 @@ class _Collected:
             packages={folder: _packages(folder) for folder in self._asked.listed_for_packages},
             variables=_variables(),
             asked=self._asked.variables,
+            # A process that the program starts may read any variable.
             all_asked=self._asked.all_variables or reads_variables or bool(self._observed.ran),
             native=tuple(sorted(self._native())),
         )
@@ -385,6 +397,7 @@ class _Collected:
             names = sorted(each.rpartition("/")[0] for each in entries)
             modules = self._asked.modules.get(folder, ())
             of_python = self._asked.listed_by_import.get(folder, 0) + self._asked.listed_for_packages.get(folder, 0)
+            # More listings than Python's import and importlib.metadata made: the program looked itself, at all names.
             if number > of_python:
                 is_same = _digest(entries) == _listing(folder)
             else:
@@ -412,11 +425,13 @@ class _Collected:
 
     def _counts_by_stamp(self, path: str, before: tuple[int, ...]) -> bool:
         is_memory = path.startswith(_MEMORY)
+        # Shared memory is below /dev, but holds the program's data.
         return (path.startswith(self._libraries) and not is_memory) or not before or before[0] > _MOST_BYTES
 
     def _is_ignored(self, path: str) -> bool:
         """Whether what is at a path decides nothing: it is ctrace's, or code that Python compiled from a source."""
         is_library = path.startswith(self._libraries)
+        # A library's compiled code follows from its files, which count by their stamps.
         return self._is_ours(path) or (_CACHED_CODE in path if is_library else _is_compiled(path))
 
     def _is_ours(self, path: str) -> bool:
@@ -525,6 +540,7 @@ def _stems(names: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
     """Return the entries of a folder that could be modules, by the module's name."""
     found: dict[str, tuple[str, ...]] = {}
     for each in names:
+        # A name without a suffix may be a package; files such as `data.csv` are no modules.
         if "." not in each or each.endswith(_SUFFIXES):
             stem = each.partition(".")[0]
             found[stem] = (*found.get(stem, ()), each)
@@ -584,6 +600,7 @@ def _mentions(path: str, name: str) -> bool:
     text = name.encode("utf-8", "surrogateescape")
     try:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:  # noqa: PTH123
+            # A C library ends the names that it passes to getenv with a NUL, so a longer name does not count.
             return data.find(text + b"\0") >= 0 or (data.find(_RUST) >= 0 and data.find(text) >= 0)
     except (OSError, ValueError):  # it is gone, or empty
         return True

@@ -40,6 +40,7 @@ def private_folder(store: Store) -> Path:
     root = store.root.absolute()
     todo = "use your own caches: --user-caches"
     try:
+        # A folder of another name may come with a clone, and torch would unpickle what is in it.
         proof = provenance.proof_of(f"caches of {root.resolve()}")
         if not proof:
             raise RunError(f"no private caches in {root}: ctrace has no key to recognize its own folder", todo)
@@ -58,6 +59,7 @@ def cache_environment(kind: str | None, folder: str) -> dict[str, str | None]:
     if kind != PRIVATE:
         return {}
     return {
+        # Remote caches are off, because what they hold is not this run's; the variable to disable all is taken away.
         "TORCHINDUCTOR_CACHE_DIR": folder,
         "TRITON_CACHE_DIR": str(Path(folder) / "triton"),
         "TORCHINDUCTOR_FX_GRAPH_CACHE": "1",
@@ -181,6 +183,7 @@ class _Table:
             new = _Row(of, run, each.cache, each.graph, each.stage, each.key, numbers)
             self._rows = [*(row for row in self._rows if not row.is_same(new)), new]
         ours = [row for row in self._rows if row.of == of][-_MOST_KEYS:]
+        # A limit for all other targets together, so that the file does not grow with each new model.
         others = [row for row in self._rows if row.of != of][-4 * _MOST_KEYS :]
         self._rows = [*others, *ours]
 

@@ -83,6 +83,7 @@ class Channel:
         self._spare: _Pipe | None = None
         try:
             self._spare = _Pipe()
+            # Through the pipe only if nothing is saved: a request on disk is what `rerun` reads.
             self._request = _Pipe() if run is None else None
         except OSError as error:
             if run is None:
@@ -165,6 +166,7 @@ class _Pipe:
     """A pipe between this process and the child."""
 
     def __init__(self) -> None:
+        # `pass_fds` of subprocess exists on POSIX systems only.
         if os.name != "posix":
             raise OSError(errno.ENOSYS, "this system cannot pass on a pipe")
         self.reading, self.writing = os.pipe()
@@ -172,6 +174,7 @@ class _Pipe:
 
     def read(self) -> bytes:
         """Return the data that is available now."""
+        # The command has other things to do while the child is silent.
         os.set_blocking(self.reading, False)
         try:
             return os.read(self.reading, _PIPE_BYTES)

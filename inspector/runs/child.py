@@ -90,6 +90,7 @@ class ChildProcess(Struct):
         Raises:
             SetupError: the system cannot start it.
         """
+        # A fork of the server has no terminal, so it cannot read the keyboard.
         if self.server is None or self.has_terminal:
             yield False
             return
@@ -145,6 +146,7 @@ class ChildProcess(Struct):
                 self._variables(environment),
                 stdout,
                 stderr,
+                # A capture beside others must not take the keyboard from them.
                 stdin=None if self.has_terminal else subprocess.DEVNULL,
                 has_terminal=self.has_terminal,
                 inherited=inherited,
@@ -173,6 +175,7 @@ class ChildProcess(Struct):
         process = self._process
         if process is None:
             return None
+        # Before the poll: the kernel forgets the peak of a process that was waited for.
         self.peak = max(self.peak, _peak_of(process.pid))
         try:
             status = process.poll()
@@ -192,6 +195,7 @@ class ChildProcess(Struct):
 
 def cannot_start(error: Exception) -> SetupError:
     """Return an error that says why the system cannot start a process or thread."""
+    # Python raises RuntimeError if it cannot start a thread, and nearly always for want of processes.
     if isinstance(error, OSError):
         number = error.errno
     else:
@@ -286,6 +290,7 @@ class OutputTail:
             while chunk := source.read(1 << 16):
                 self._tail = (self._tail + chunk)[-_TAIL:]
                 self._keep(chunk)
+        # What was left out is the middle: the beginning says what ran, the end how it failed.
         if self._written > _MOST_IN_FILE:
             self._write(b"\n[...]\n" + self._tail)
         if self._file is not None:

@@ -109,11 +109,13 @@ def _processor() -> list[str]:
             lines = file.read(1 << 13).splitlines()
     except OSError:
         return []
+    # The first core's lines are enough, and the flags say which vector instructions Inductor may use.
     return [line for line in lines if line.startswith(("model name", "flags", "Features"))][:2]
 
 
 def _gpus() -> list[str]:
     """Return the GPUs that have a driver, and the driver's version (Linux)."""
+    # The devices, because to ask a driver takes seconds.
     devices = os.listdir("/dev") if os.path.isdir("/dev") else []  # noqa: PTH208, PTH112
     found = sorted(name for name in devices if name.startswith(_GPU_DEVICES))
     try:
@@ -136,6 +138,7 @@ def _installed() -> list[tuple[str, ...]]:
     runs when it starts."""
     found: set[tuple[str, ...]] = set()
     for folder in filter(os.path.isdir, sys.path):
+        # Names alone: a metadata folder has the version in its name.
         for name in os.listdir(folder):  # noqa: PTH208
             if name.endswith((".dist-info", ".egg-info")):
                 found.add((name,))

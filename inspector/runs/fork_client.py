@@ -85,6 +85,7 @@ class ForkServer:
 
         Wait while the server imports torch and `is_wanted()` is true.
         """
+        # A fork has the variables with which the server imported torch, and cannot change what torch read then.
         if why_new_process(request, lowers=self._lowers) or dict(environment) != self._environment:
             return None
         numbers = [_number(each) for each in outputs]
@@ -106,6 +107,7 @@ class ForkServer:
             self._end(str(error))
 
     def _start_process(self) -> None:
+        # Each message arrives whole, so neither side has to look for its end.
         ours, theirs = socket_pair(socket.SOCK_SEQPACKET)
         reading, writing = _pipe()
         try:
@@ -124,6 +126,7 @@ class ForkServer:
         except BaseException:
             ours.close()
             raise
+        # The child has its own copies; an open end here would hide that the child has closed its own.
         finally:
             theirs.close()
             os.close(reading)
@@ -197,6 +200,7 @@ def _pipe() -> tuple[int, int]:
 
 
 def _number(stream: Stream) -> int:
+    # DEVNULL and STDOUT are negative numbers, and no descriptors.
     if stream is None or stream == subprocess.DEVNULL or isinstance(stream, int):
         if stream is None or stream < 0:
             return -1

@@ -42,6 +42,7 @@ def checkout_of(folder: Path) -> Checkout:
 
 
 def _checked_out(own: Path) -> Checkout:
+    # In a worktree, HEAD is its own, and branches are those of the main repository.
     if (own / "commondir").is_file():
         common = own / _text(own / "commondir")
     else:
@@ -49,9 +50,11 @@ def _checked_out(own: Path) -> Checkout:
     head = _text(own / "HEAD")
     if not head.startswith("ref: "):
         commit = _commit(head)
+        # Several branches at one commit leave open which of them is meant.
         tips = [name for name, tip in _branches(common) if tip == commit]
         return Checkout(tips[0] if len(tips) == 1 else None, commit)
     ref = head.removeprefix("ref: ")
+    # The file may come from anybody, and must not name a file outside of git's folder.
     if not ref.startswith(_BRANCHES) or ".." in ref:
         return Checkout()
     branch = ref.removeprefix(_BRANCHES)

@@ -137,6 +137,7 @@ def launch(
         raise AssertionError("a new process always starts")
 
     raw, is_saved = run_first_that_starts()
+    # The first eager call filled caches of libraries, which a user's compiled call would not find.
     if watch.status == WARMED and request.kind == "model":
         _empty(run)
         first = (COMPILES_FIRST,)
@@ -156,6 +157,7 @@ def _followed(
     with watch.catching_interrupts():
         channel.started()
         meanwhile()
+        # Here, so that the child is importing torch while this process imports the reader.
         from ctrace.inspector.log.collected_log import CollectedLog
         from ctrace.inspector.log.reader import follow_bytes
 
@@ -213,6 +215,7 @@ class _Watch:
                 grace = _SIGNALED_SECONDS
             self._deadline = time.monotonic() + (grace if self.interrupts == 1 else 0.0)
 
+        # Python allows signal handlers in the main thread only.
         is_main = threading.current_thread() is threading.main_thread()
         # A command in the background of a script ignores Ctrl-C; keep it so.
         if not is_main or signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):
@@ -230,6 +233,7 @@ def is_in_foreground() -> bool:
     if os.name != "posix":
         return True
     try:
+        # Not from standard input, which may be a pipe while the terminal is still there.
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
         return False
@@ -253,6 +257,7 @@ def _failure(
         return Failure(FailurePhase.INTERRUPT, "KeyboardInterrupt", "interrupted")
     if status < 0:
         return _killed(-status, raw, request)
+    # The child's first record has the versions: without it, it failed before it loaded anything of the user's.
     if not raw.environment:
         return Failure(
             FailurePhase.CRASH,
@@ -260,6 +265,7 @@ def _failure(
             f"the capture ended before it loaded the program: exit code {status}",
             todo="See the error above; ctrace doctor checks this environment.",
         )
+    # A program may end its process as it likes; a file that defines a model has no reason to.
     if is_model and not raw.ended:
         if raw.exited is not None:
             exit_text = raw.exited.how

@@ -28,6 +28,7 @@ def load(run: SavedRun) -> Session:
     """
     try:
         check_regular(run.log)
+        # A newer run in another terminal may prune this one while it is read.
         with in_use(run.folder), no_collection():
             return build(read(run.log), run.target, run.failure, run.seconds, _unfinished(run))
     except OSError as error:
@@ -71,6 +72,7 @@ def load_log(
         index = SessionCache(indexes, log) if indexes is not None and size >= _LARGE else None
         with no_collection():
             if index is not None and (known := index.read()) is not None:
+                # The log may be named in another way than when the index was written.
                 return replace(known, target=Target(path=str(log)))
             session = _marked(_read(log, size, progress))
     except OSError as error:
@@ -98,6 +100,7 @@ def _read(log: Path, size: int, progress: Callable[[int, int], None] | None) -> 
 
 def _marked(session: Session) -> Session:
     """Add the note that torch's log has no end mark, so that nobody can tell whether the job finished."""
+    # With evidence of a cut, the missing end mark adds nothing.
     if session.environment.ctrace or session.cut_off:
         return session
     return replace(session, is_endless=True, problems=(*session.problems, Problem(NO_END_MARK)))

@@ -58,6 +58,7 @@ def in_units(reported: Mapping[str, Any]) -> dict[str, Any]:
     if "clock" in facts:
         facts["clock"] *= 1000
     if reported.get("memory_clock") and reported.get("bus"):
+        # Twice, as GPU memory moves data at both edges of its clock.
         facts["bandwidth"] = 2 * reported["memory_clock"] * 1000 * reported["bus"] // 8
     return facts
 

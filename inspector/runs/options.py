@@ -163,6 +163,7 @@ class Assumption(Struct, frozen=True):
     def is_at(self, file: str, line: int, column: int | None) -> bool:
         """Whether a place is the one meant: the path may leave out folders, and the assumption the column."""
         parts, wanted = PurePath(file).parts, PurePath(self.file).parts
+        # Where the frame has no column, every expression of the line is meant.
         is_column = self.column is None or column is None or self.column == column
         return line == self.line and is_column and parts[-len(wanted) :] == wanted
 
@@ -189,6 +190,7 @@ def _value(word: str, text: str) -> bool | int | float:
     try:
         number = float(word)
         if math.isfinite(number):
+            # An integer stays one: sizes and indices do not take 3.0.
             if re.fullmatch(r"[+-]?[0-9]{1,18}", word):
                 return int(word)
             return number
@@ -211,6 +213,7 @@ def check_options(resolved: Resolved, options: Options) -> None:
     check_world(options.world, options.mesh, options.rank)
     if options.world is not None:
         _check_virtual(options)
+    # Programs take what concerns the recording, not the model: they make model and inputs themselves.
     allowed = Options(
         build=options.build,
         guard_cost=options.guard_cost,

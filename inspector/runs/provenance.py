@@ -65,6 +65,7 @@ def is_ours(text: str, proof: str) -> bool:
 
 
 def _proof(text: str, key: bytes) -> str:
+    # The prefix keeps a proof of a text from being one of a run.
     return hmac.new(key, b"text:" + text.encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()
 
 
@@ -76,6 +77,7 @@ def project(folder: Path) -> Path:
 
 def _digest(run: SavedRun, key: bytes) -> str:
     request = run.request.read_bytes()
+    # Folder and working directory belong to it: a run that was copied to another project proves nothing there.
     facts = [str(run.folder.resolve()), run.name, str(Path.cwd()), hashlib.sha256(request).hexdigest()]
     return hmac.new(key, json.dumps(facts).encode(), hashlib.sha256).hexdigest()
 
@@ -97,6 +99,7 @@ def _key(*, make: bool) -> bytes | str:
     if folder is None:
         return "there is no home folder for the key"
     try:
+        # A clone could bring its own key along.
         if folder.resolve().is_relative_to(project(Path.cwd())):
             return f"{folder}, the folder for the key, is inside the project"
         if make:
@@ -110,11 +113,13 @@ def _key(*, make: bool) -> bytes | str:
 
 def _read(folder: Path) -> bytes | str:
     """Read the key, or return why it is not to be trusted."""
+    # A link could lead to a file that others may write.
     descriptor = os.open(folder / "key", os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     with os.fdopen(descriptor, "rb") as file:
         for path, found in ((folder, folder.stat()), (folder / "key", os.fstat(descriptor))):
             if os.name == "posix" and not _is_private(found):
                 return f"others may write {path}: chmod go-rwx {path}"
+        # One byte more than a key, to see that the file is longer.
         key = file.read(_KEY_BYTES + 1)
     if len(key) == _KEY_BYTES:
         return key

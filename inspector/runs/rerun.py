@@ -139,6 +139,7 @@ def _without_gpu(request: CaptureRequest) -> dict[str, object]:
 
 def merged(saved: Options, requested: Options) -> Options:
     """Return the options of a saved run, overridden by those on the command line."""
+    # The command line does not say which options were typed, so a default counts as none.
     defaults = asdict(Options())
     return Options(
         **{**asdict(saved), **{name: value for name, value in asdict(requested).items() if value != defaults[name]}}

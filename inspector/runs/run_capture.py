@@ -178,6 +178,7 @@ def _request(
 ) -> CaptureRequest:
     log = ""
     if run is not None:
+        # Resolved, because a program may change its working directory.
         log = str(run.log.resolve())
     request = CaptureRequest(
         kind="model",

@@ -23,12 +23,14 @@ def new_name(text: str, store: Store) -> str:
     Raises:
         TargetError: the name is invalid or taken.
     """
+    # macOS stores names in another form than a user types them, and both mean one name.
     name = unicodedata.normalize("NFC", text)
     if not _is_name(name):
         raise TargetError(f"{text!r} is not a name for a run", _SHAPE)
     if os.path.lexists(store.root / name):
         todo = f"choose another name, or rename the other one: ctrace runs --rename {name} NEW"
         raise TargetError(f"a run named {name} exists already", todo)
+    # `ctrace explain NAME` would not know whether the file or the run is meant.
     if os.path.lexists(name):
         raise TargetError(f"{name} is a file or folder here, so it cannot name a run", "choose another name")
     return name
@@ -71,6 +73,7 @@ def rename(store: Store, old: str, new: str) -> str:
     """
     run = _stored(store, old)
     name = new_name(new, store)
+    # Asked before the move, as the proof names the folder.
     has_proof = not provenance.doubt(run)
     with unused(run.folder) as is_free:
         if run.is_active or not is_free:
@@ -99,12 +102,14 @@ def _move(folder: Path, new: Path) -> None:
 def _stored(store: Store, name: str) -> SavedRun:
     """Find a run in the store by its name or its folder."""
     run = store.load(name)
+    # The path of a run may be given in place of its name, and only runs of this store are its own.
     if run.folder.is_symlink() or run.folder.resolve().parent != store.root.resolve():
         raise RunError(f"{name} is not one of the runs in {store.root}", "ctrace runs lists them")
     return run
 
 
 def _is_name(name: str) -> bool:
+    # File systems take 255 bytes, and temporary files add to the name; Windows drops a dot at the end.
     if not name or len(name) > _LONGEST or len(name.encode("utf-8", "surrogatepass")) > 200 or name.endswith("."):
         return False
     letters = all(letter in _MARKS or unicodedata.category(letter)[0] in "LMN" for letter in name)

@@ -119,6 +119,7 @@ def _refused_by(folder: Path) -> OSError:
     """Find out why the disk refused the log, by writing a probe of 1 MiB."""
     probe = folder / ".probe"
     try:
+        # As large as what a log writes at once, as a nearly full disk still takes a few bytes.
         write_text(probe, "." * (1 << 20))
         probe.unlink()
     except OSError as error:

@@ -55,6 +55,7 @@ def owned_places(name: str, folder: Path) -> list[str]:
         found = [str(path)]
     else:
         found = _package(name)
+    # Both spellings, because torch reports a file as it was imported, and Python resolves some paths.
     return list(dict.fromkeys(spelling for each in found for spelling in (each, str(Path(each).resolve()))))
 
 
@@ -117,6 +118,7 @@ def _package(name: str) -> list[str]:
             return [spec.origin]
         return []
     folders = [Path(folder, *rest) for folder in spec.submodule_search_locations]
+    # `pkg.part` is a folder below the package, or a file.
     candidates = [*folders, *(folder.with_suffix(".py") for folder in folders if rest)]
     return [str(each) for each in candidates if _exists(each)]
 

@@ -46,6 +46,7 @@ def remember(root: Path, names: Sequence[str], why: DeletedRun) -> None:
     if not names:
         return
     file = root / _FILE
+    # Two processes may prune at once, and the list is read before it is written.
     with suppress(OSError), locked(file, lambda _text: None):
         lines = [*_lines(file), *(json.dumps([name, why]) for name in names)]
         write_text(file, "\n".join(lines[-_MOST:]) + "\n")
@@ -170,6 +171,7 @@ class Store:
         except BaseException:
             self.discard(run)
             raise
+        # One fewer, since the new run is among those that stay.
         self._prune(self.keep - 1, DeletedRun.NEWER)
         return run
 
@@ -179,6 +181,7 @@ class Store:
             return self.root / name
         stem = _safe(Path(target.path).stem if target.path else target.name or "run")
         base = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(created))}-{stem}"
+        # Several runs may start within the same second.
         for number in range(1, 1000):
             folder = self.root / (base if number == 1 else f"{base}-{number}")
             with suppress(FileExistsError):
@@ -214,6 +217,7 @@ class Store:
         for folder in self._folders():
             with suppress(RunError):
                 found.append(_load(folder))
+        # By name, too, as runs of one second have their numbers there.
         return sorted(found, key=lambda run: (run.created, run.name))
 
     def damaged(self) -> list[str]:
@@ -249,6 +253,7 @@ class Store:
             self.refuse_deleted(name)
             todo = did_you_mean(name, [run.name for run in self.runs()], "ctrace runs lists them")
             raise RunError(f"there is no run {name}", todo)
+        # The last complete run: one in another terminal has no verdict yet.
         runs = [run for run in self.runs() if not run.is_active]
         if not runs:
             raise RunError(f"there is no run in {self.root} yet", "create one: ctrace explain model.py")
@@ -366,6 +371,7 @@ def _is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
+    # It belongs to another user, so it is alive.
     except PermissionError:
         return True
     return True

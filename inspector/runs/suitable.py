@@ -89,6 +89,7 @@ class _Reading:
         _refuse_variables(tree, path)
         has_torch = False
         for statement in tree.body:
+            # In order: once torch is imported, what follows finds the same state in a fork.
             has_torch = has_torch or self._statement(statement, path)
         for node in ast.walk(tree):  # imports in functions, which run later
             for name in _imported(node, path, self._folder):
@@ -113,6 +114,7 @@ class _Reading:
             case ast.Try(body=body, handlers=handlers, orelse=[], finalbody=[]):
                 inner = [*body, *(each for handler in handlers for each in handler.body)]
                 found = [self._statement(each, path) for each in inner]
+                # Either branch may run, so torch is imported for certain only if every statement imports it.
                 return all(found)
             case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"), orelse=[]):
                 return False
@@ -149,6 +151,7 @@ def _imported(node: ast.AST, path: Path, top: Path) -> Iterator[str]:
             base = ".".join(each for each in (package, module or "") if each)
             if base:
                 yield base
+            # `from pkg import name` may import the module `pkg.name`, or take a name from `pkg`.
             yield from (f"{base}.{alias.name}" if base else alias.name for alias in names)
 
 

@@ -112,6 +112,7 @@ def _split(text: str) -> tuple[Path | None, str | None]:
         if not after:
             raise TargetError(f"{text!r} ends in a colon", f"name an object, as in {before}:model, or remove the colon")
         return Path(before), after
+    # `pkg.mod:name` names a module; with a slash or `.py` it is a file that does not exist.
     if before and after and "/" not in before and not before.endswith(".py"):
         return None, after
     raise _no_such_file(Path(before if colon else text))
@@ -204,6 +205,7 @@ def _top_level_names(tree: ast.Module) -> Iterator[str]:
                 yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
             case ast.Name(ctx=ast.Store()):
                 yield node.id
+            # A module that is imported does not run this block.
             case ast.If(test=test) if _is_main_guard(test):
                 continue
         todo.extend(ast.iter_child_nodes(node))
@@ -217,9 +219,11 @@ def _is_compile(node: ast.AST) -> bool:
     """Whether a node names `torch.compile` or a method `compile` of a model, but not `re.compile`."""
     match node:
         case ast.Attribute(value=ast.Name(id=name), attr="compile"):
+            # These modules compile something else than models.
             return name not in ("re", "regex", "ast", "builtins", "sre_compile")
         case ast.Attribute(attr="compile"):
             return True
+        # The older spelling of torch.compile, which some libraries still use.
         case ast.Attribute(value=ast.Attribute(attr="_dynamo"), attr="optimize"):
             return True
         case ast.ImportFrom(module="torch", names=names):

@@ -87,6 +87,7 @@ def run_task(
                 status = 0
                 if has_started:
                     status = status_at_end()
+            # A fork that finds out that it may differ asks for a new process, which starts below.
             if has_started and not child.wants_restart:
                 return _read(answer, status, result)
         command = python(module, *words, interpreter=child.interpreter)

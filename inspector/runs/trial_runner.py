@@ -86,6 +86,7 @@ def with_trials(
     def attempt(trial: Trial, through_backend: bool) -> "Session":
         more = trial == UNCHANGED or any(each.trial == UNCHANGED for each in done)  # the run of more calls comes on top
         say(f"checking advice, run {len(done) + 1} of at most {MOST_TRIALS + more}")
+        # Without kernels: trials compare what Dynamo counts, and only guards of Inductor's can change that.
         trial_options = replace(
             options, trace_only=not through_backend, inductor_guards=lowers, build=False, guard_cost=False
         )
@@ -102,6 +103,7 @@ def with_trials(
                 child=ChildProcess(server=server),
                 trial=trial,
                 calls=CALLS,
+                # Half of the limit, so that a slow model ends with fewer calls and not with a timeout.
                 seconds=limit / 2,
                 seed=session.environment.seed,
             )
@@ -110,6 +112,7 @@ def with_trials(
         return found
 
     problems = session.problems
+    # One server for all trials: each would import torch first, which takes most of its time.
     server = ForkServer({name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON})
     try:
         for each in trials(session, attempt):
