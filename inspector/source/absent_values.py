@@ -78,6 +78,7 @@ def absent_values(before: str, after: str) -> tuple[str, ...]:
                 line = 0
                 if text not in known:
                     line = facts.absent(node, old or function, 0)
+                # A name that each call has bound here, or reads in any case, is missing in no more calls than before.
                 if not line and isinstance(node, ast.Name) and old is not None and node.id not in bound:
                     line = facts.unbound(node.id, old)
                 if line:
@@ -98,6 +99,7 @@ def _on(body: Iterable[ast.stmt], lines: Collection[int]) -> list[ast.stmt]:
     """Return the outermost statements of a block that begin on some lines."""
     found: list[ast.stmt] = []
     for each in body:
+        # The outermost one: a statement that is new as a whole reads all that stands in it.
         if each.lineno in lines:
             found.append(each)
         elif not isinstance(each, (*FUNCTIONS, ast.ClassDef)):
@@ -172,6 +174,7 @@ def _always_read(body: list[ast.stmt]) -> set[str]:
                 found |= _eager(head)
             case ast.With(items=items, body=inner):
                 found |= {text for item in items for text in _eager(item.context_expr)} | _always_read(inner)
+            # Their parts may be left out, so nothing in them is read whichever way the code goes.
             case ast.Try() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Match():
                 pass
             case _:
@@ -204,6 +207,7 @@ def _by_keyword(call: ast.Call, given: ast.arg) -> Iterator[ast.expr]:
     named = keyword_of(call, given.arg)
     if named is not None:
         yield named
+    # With an annotation, the parameter itself says whether None may come.
     elif given.annotation is None:
         for mapping in (each.value for each in call.keywords if each.arg is None):
             item = ast.Subscript(mapping, ast.Constant(given.arg), ast.Load())
@@ -267,6 +271,7 @@ class _File:
                 return self._attribute(node, function, depth)
             case ast.Subscript(value=holder, slice=ast.Constant(value=str(name))):
                 return self._given.get(name, 0) or self.loaded.line(holder, function)
+            # Which item is taken is not known, so any None in the table may be it.
             case ast.Subscript(value=ast.Name(id=table)):
                 return _none_in(self._tables.get(table))
             case ast.Subscript(value=ast.Call(func=called), slice=ast.Constant(value=int(at))):
@@ -278,6 +283,7 @@ class _File:
     def _attribute(self, node: ast.Attribute, function: ast.AST, depth: int) -> int:
         owner = self._owners.get(id(function))
         match node:
+            # A function outside of the related classes has another `self`.
             case ast.Attribute(value=ast.Name(id="self"), attr=name) if owner is None or owner.name in self._related:
                 return self._own(name, depth)
             case ast.Attribute(value=ast.Name(id=module), attr=name) if module in self._modules and (
@@ -446,6 +452,7 @@ class _File:
 
     def _parameter(self, given: ast.arg, function: ast.FunctionDef | ast.AsyncFunctionDef, depth: int) -> int:
         default = defaults_of(function).get(given.arg)
+        # The default goes first, because it says that callers may leave the value out.
         if is_none(default) or (given.annotation is not None and _is_optional(given.annotation)):
             return given.lineno
         if self.absent(default, self.tree, depth + 1):
@@ -473,19 +480,23 @@ class _File:
         else:
             made = {function.name}
         positions = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+        # Calls of a method do not pass `self`.
         is_bound = owner is not None and "staticmethod" not in map(last_name, function.decorator_list)
         position = -1
         if given.arg in positions:
             position = positions.index(given.arg) - is_bound
         for call in self._calls:
             passed = list(call.args)
+            # `partial(f, 1)` passes for `f` what stands behind it.
             if last_name(call.func) == "partial" and passed:
                 name, passed = last_name(passed[0]), passed[1:]
             else:
                 name = last_name(call.func)
+            # `cls(...)` in a class method makes an object of that class.
             if name == "cls":
                 name = getattr(self._owners.get(id(self._around(call))), "name", name)
             is_super = name == "__init__" and owner is not None
+            # `super().__init__(...)` passes for the constructor of a base, whichever that is.
             if name in made or is_super:
                 if position >= 0:
                     yield from passed[position : position + 1]
@@ -592,6 +603,7 @@ class _File:
                         found += elts
                     case ast.Call():
                         found.append(each)
+        # Lists of layers often begin empty, and a loop appends to them.
         for call in self._calls:
             match call.func:
                 case ast.Attribute(value=ast.Attribute(value=owner, attr=held), attr="append" | "insert"):
@@ -601,6 +613,7 @@ class _File:
 
     def _of_loaded(self, holder: ast.expr, name: str, function: ast.AST) -> int:
         """Return the line that loads an object whose field it is, unless a class of the file says what it is."""
+        # What a tensor has is there for each tensor, whatever the object that holds it was loaded from.
         if name in TENSOR_ATTRIBUTES or any(_body_values(cls, name) for cls in self._classes.values()):
             return 0
         return self.loaded.line(holder, function)
@@ -650,6 +663,7 @@ class _File:
                         for below in ast.walk(each)
                         if isinstance(below, ast.Return)
                     ]
+                    # Different layers, of which one may lack the parameter; several calls of one layer are the same.
                     if len({ast.unparse(each.value.func) for each in returns if isinstance(each.value, ast.Call)}) > 1:
                         return value.lineno
         return 0
@@ -708,6 +722,7 @@ class _File:
                 for holder, found, value in _set_in(statement):
                     if found != name:
                         continue
+                    # Where its own class sets it, the constructor is read for that (`_uncertain`).
                     if function is None or is_self(holder) or self._is_of_construction(function, holder):
                         return 0
                     lines.append(value.lineno)
@@ -748,6 +763,7 @@ class _File:
 
     def _called(self, call: ast.Call, function: ast.AST, depth: int) -> int:
         match call:
+            # `d.get(key)` is None for a missing key; with a default, the default says more.
             case ast.Call(func=ast.Attribute(attr="get"), args=[_]):
                 return call.lineno
             case ast.Call(func=ast.Attribute(value=ast.Name(id=variable), attr="get"), args=[]):
@@ -852,6 +868,8 @@ class _Loaded:
             for one in ast.walk(each):
                 match one:
                     case ast.Call(func=ast.Name(id="setattr"), args=[ast.Name(), key, _]):
+                        # A name in the code is an attribute like any other; only names that a run decides come from
+                        # outside.
                         line = line or (0 if isinstance(key, ast.Constant) else one.lineno)
             if line:
                 return line
@@ -928,6 +946,7 @@ def _optional_options(call: ast.Call) -> Iterator[tuple[str, int]]:
     required = given.get("required")
     is_required = isinstance(required, ast.Constant) and required.value is True
     options = [each for each in words if each.startswith("-")]
+    # Positional arguments are required, unless `nargs="?"`.
     may_be_left_out = bool(options) or (isinstance(given.get("nargs"), ast.Constant) and given["nargs"].value == "?")  # type: ignore[attr-defined]
     if is_flag or is_required or not may_be_left_out or not is_none(given.get("default", ast.Constant(None))):
         return
@@ -937,6 +956,7 @@ def _optional_options(call: ast.Call) -> Iterator[tuple[str, int]]:
     else:
         plain = [each for each in words if each.isidentifier()]
         long = [each for each in options if each.startswith("--")]
+        # As argparse and click name the value: an explicit name, else the first long option.
         names = plain[:1] or [each.lstrip("-").partition("/")[0].replace("-", "_") for each in (*long, *options)[:1]]
     yield from ((name, call.lineno) for name in names)
 
@@ -951,6 +971,7 @@ def _late_fields(call: ast.Call) -> Iterator[tuple[str, int]]:
             names = [str(each.value) for each in elts if isinstance(each, ast.Constant)]
     defaults = keyword_of(call, "defaults")
     if isinstance(defaults, ast.Tuple | ast.List):
+        # From the end: defaults are those of the last fields.
         for name, default in zip(names[::-1], defaults.elts[::-1], strict=False):
             if is_none(default):
                 yield name, default.lineno
@@ -967,6 +988,7 @@ def _set_in(node: ast.AST) -> Iterator[tuple[ast.expr, str, ast.expr]]:
         case ast.Assign(targets=[ast.Tuple(elts=elts)], value=ast.Call() as call):
             for at, target in enumerate(elts):
                 if isinstance(target, ast.Attribute):
+                    # The part of the result stands for what the attribute gets, as `call()[at]`.
                     part = ast.Subscript(call, ast.Constant(at), ast.Load())
                     yield target.value, target.attr, ast.copy_location(part, call)
         case ast.Call(func=ast.Name(id="setattr"), args=[holder, ast.Constant(value=str(name)), given]):
@@ -1168,6 +1190,7 @@ def _is_optional(annotation: ast.expr) -> bool:
 def _is_empty(value: ast.expr) -> bool:
     """Whether a tensor is made without elements, as one whose size is not known yet."""
     match value:
+        # A size of 0 is how code makes a buffer that `load_state_dict` or the first call replaces.
         case ast.Call(args=[ast.Constant(value=0) | ast.Tuple(elts=[ast.Constant(value=0), *_]), *_]):
             return last_name(value.func) in _OF_SIZES
         case ast.Call(args=[ast.List(elts=[]), *_]):

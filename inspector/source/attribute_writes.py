@@ -27,6 +27,7 @@ TENSOR_ATTRIBUTES = frozenset(
 
 def writes(method: str) -> bool:
     """Whether a method of this name changes what it is called on."""
+    # A trailing underscore is torch's sign of an in-place method; two are Python's own, e.g. `__len__`.
     return (method.endswith("_") and not method.endswith("__")) or method in _KEEPING
 
 
@@ -69,6 +70,7 @@ def statements(body: Iterable[ast.stmt], *, is_certain: bool) -> Iterator[tuple[
         yield each, is_certain
         if isinstance(each, (*FUNCTIONS, ast.ClassDef)):
             continue
+        # `with` runs its block, and a loop is taken to have a round; an `if` or a `try` need not run theirs.
         keeps = is_certain and isinstance(each, ast.With | ast.AsyncWith | ast.For | ast.AsyncFor)
         for name in ("body", "orelse", "finalbody"):
             yield from statements(getattr(each, name, ()), is_certain=keeps)
@@ -114,6 +116,7 @@ def _optional(function: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str
 def defaults_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, ast.expr | None]:
     """Return what the parameters of a function are where a caller gives nothing, by name."""
     given = function.args
+    # Defaults belong to the last parameters.
     positional = [*given.posonlyargs, *given.args]
     late = positional[len(positional) - len(given.defaults) :]
     pairs = (*zip(late, given.defaults, strict=True), *zip(given.kwonlyargs, given.kw_defaults, strict=True))
@@ -124,6 +127,7 @@ def family(classes: Iterable[ast.ClassDef], names: Iterable[str]) -> set[str]:
     """Return some classes of a file with those that they derive from, and those that derive from them."""
     bases = {each.name: {last_name(base) for base in each.bases} for each in classes}
     found = set(names)
+    # In both directions until nothing is new, since an object of any of these classes may be `self`.
     while True:
         more = {
             name for name, above in bases.items() if above & found or any(name in bases.get(one, ()) for one in found)
@@ -172,9 +176,11 @@ def _to(target: ast.expr, *, removes: bool = False, is_choice: bool = False) -> 
                 yield from _to(each)
         case ast.Starred(value=value):
             yield from _to(value)
+        # `self.weight.data = t` replaces what `self.weight` holds.
         case ast.Attribute(value=ast.Attribute() as held, attr="data"):
             yield from _to(held)
         case ast.Attribute(value=value, attr=name):
+            # Whoever replaces `__dict__` or the class may write any attribute.
             is_every = name in STORES or name == "__class__"
             yield AttributeWrite(None if is_every else name, is_self(value), removes=removes, is_choice=is_choice)
         case ast.Subscript(value=value, slice=key):
@@ -235,6 +241,7 @@ def _called(call: ast.Call) -> Iterator[AttributeWrite]:
             removes = name == "delattr" or is_none(third)
             yield AttributeWrite(_text(key), is_self(first), removes=removes)
         else:
+            # `weight_norm(layer)` renews `weight` unless its name is given.
             yield AttributeWrite("weight", is_own=False)
     elif is_method and writes(name):
         held = call.func.value  # type: ignore[attr-defined]

@@ -35,6 +35,7 @@ _DEEPEST = 4
 
 def autocast_sides(tree: ast.Module, lines: Collection[int]) -> tuple[str, ...]:
     """Return a question for each choice on some lines of which autocast widens one side on a GPU."""
+    # Without an operation that autocast lowers nothing has 16 bits, so float32 on one side is no difference.
     if not any(_is_lowered(each) for each in ast.walk(tree)):
         return ()
     asked: dict[str, None] = {}
@@ -44,6 +45,7 @@ def autocast_sides(tree: ast.Module, lines: Collection[int]) -> tuple[str, ...]:
             match each:
                 case ast.Call(func=ast.Attribute(attr=name), args=[_, yes, no]) if name in _CHOOSING:
                     one, other = _widened(yes, values, 0), _widened(no, values, 0)
+                    # Two sides of float32 give what one does; only a difference shows in the result.
                     if each.lineno in lines and bool(one) != bool(other):
                         asked[
                             f"Does autocast never run this on a GPU? `{one or other}` is float32 there, and so is the "
@@ -76,6 +78,7 @@ def _widened(node: ast.expr, values: Mapping[str, list[ast.expr]], depth: int) -
             return _widened(body, values, depth)
         case ast.BinOp(op=ast.Pow()):
             return ast.unparse(node)
+        # A number divided by a tensor is `reciprocal`, which is in the list.
         case ast.BinOp(left=ast.Constant(), op=ast.Div()):
             return ast.unparse(node)
         case ast.BinOp(left=left, right=right):
@@ -86,6 +89,7 @@ def _widened(node: ast.expr, values: Mapping[str, list[ast.expr]], depth: int) -
             return _widened(yes, values, depth) or _widened(no, values, depth)
         case ast.Call(func=ast.Attribute(value=held, attr=name), args=args):
             return _called(node, held, name, args, values, depth)
+        # With several values, which of them is meant is not known.
         case ast.Name(id=name) if depth < _DEEPEST and len(values.get(name, ())) == 1:
             return _widened(values[name][0], values, depth + 1)
     return ""

@@ -99,6 +99,7 @@ def _certain(classes: Mapping[str, ast.ClassDef], name: str, depth: int) -> set[
     reading = _Reading(classes, name, depth)
     for method in made:
         found |= reading.sets(method)
+    # Python calls the constructor of a base only where the class has none of its own.
     if "__init__" not in methods:
         found |= {one for base in bases for one in _certain(classes, base, depth + 1)}
     return found
@@ -121,6 +122,7 @@ def _of_body(cls: ast.ClassDef) -> set[str]:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 found.add(name)
             case ast.AnnAssign(target=ast.Name(id=name), value=value):
+                # Without a constructor in the class, a dataclass makes one that sets each field.
                 if value is not None or not is_made:
                     found |= {name}
             case ast.Assign(targets=targets):
@@ -157,6 +159,7 @@ class _Reading(Struct, frozen=True):
                 case ast.Return():
                     ends.append(after | _set_by(each))
                     return None
+                # A way that raises leaves no object, so it need not set anything.
                 case ast.Raise() | ast.Continue() | ast.Break():
                     return None
                 case _ if hasattr(each, "body") or isinstance(each, ast.Match):
@@ -181,6 +184,7 @@ class _Reading(Struct, frozen=True):
                 return self._tried(statement, known, ends, seen)
             case ast.Match(cases=cases):
                 after = None
+                # Without such a case, none may match.
                 if not any(map(takes_all, cases)):
                     after = known
                 for one in cases:
@@ -195,6 +199,7 @@ class _Reading(Struct, frozen=True):
 
     def _tried(self, node: ast.Try, known: set[str], ends: list[set[str]], seen: tuple[str, ...]) -> set[str] | None:
         after = self._through([*node.body, *node.orelse], known, ends, seen)
+        # From what was known before: the block may have raised at its first statement.
         for each in node.handlers:
             after = _both(after, self._through(each.body, known, ends, seen))
         if after is None:
@@ -217,6 +222,7 @@ class _Reading(Struct, frozen=True):
 
     def of(self, name: str, method: str, seen: tuple[str, ...] = ()) -> set[str]:
         """Return what a method of a class sets, or the one that it has from a base."""
+        # A constructor may be entered again for a base; any other method that calls itself adds nothing.
         if (method in seen and method != "__init__") or len(seen) > _DEEPEST:
             return set()
         for each in _above(self.classes, name):
@@ -306,6 +312,7 @@ def held_at(body: Iterable[ast.stmt], lines: Collection[int]) -> Held:
         inside = [part for part in blocks_of(each) if any(has_line(one, lines) for one in part)]
         if inside:
             if isinstance(each, ast.If):
+                # In the other block, the test is false.
                 tests += _parts(each.test if inside[0] is each.body else ast.UnaryOp(ast.Not(), each.test))
             below = held_at(inside[0], lines)
             return Held(
@@ -323,6 +330,7 @@ def held_at(body: Iterable[ast.stmt], lines: Collection[int]) -> Held:
 
 def _methods_called(statement: ast.stmt) -> set[str]:
     """Return the methods of self that a statement calls, whatever it is."""
+    # A call inside of these may be left out.
     if any(isinstance(each, ast.IfExp | ast.BoolOp | ast.Lambda | ast.comprehension) for each in ast.walk(statement)):
         return set()
     calls = [each.func for each in ast.walk(statement) if isinstance(each, ast.Call)]
@@ -372,6 +380,7 @@ def _tests(cls: ast.ClassDef, statement: ast.stmt) -> tuple[str, ...]:
         if isinstance(method, FUNCTIONS) and has_line(method, (statement.lineno,)):
             tests = held_at(method.body, (statement.lineno,)).tests
             for name in _kept(method):
+                # Whole names only: `n` in `self.n` or in `count` is another one.
                 tests = tuple(re.sub(rf"(?<![\w.]){re.escape(name)}\b", f"self.{name}", each) for each in tests)
             return tests
     return ()

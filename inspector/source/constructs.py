@@ -148,6 +148,7 @@ def _chain(tree: ast.Module, line: int, columns: tuple[int, int] | None) -> list
 
 
 def _holds(node: ast.AST, line: int, columns: tuple[int, int] | None) -> bool:
+    # These nodes have no place of their own.
     if isinstance(node, ast.comprehension | ast.ExceptHandler | ast.withitem | ast.match_case | ast.keyword):
         return any(_holds(child, line, columns) for child in ast.iter_child_nodes(node))
     begin, end = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
@@ -191,6 +192,7 @@ def _condition(chain: list[ast.AST], node: ast.AST, line: int) -> tuple[list[ast
     """Return the condition of a conditional expression, `if`, `while` or `assert` on the line, with its chain."""
     if isinstance(node, ast.IfExp):
         return [*chain, node], node.test
+    # Inwards out, up to the function: a condition of an outer function is none of this line.
     for at in range(len(chain) - 1, -1, -1):
         match chain[at]:
             case ast.If(test=test) | ast.While(test=test) | ast.Assert(test=test) if _is_on(test, line):
@@ -221,6 +223,7 @@ def _call_of(callee: str, node: ast.AST) -> ast.AST:
 
 
 def _kind(chain: list[ast.AST], node: ast.AST) -> str:
+    # A call with advice of its own goes before the statement around it, as in `if int(x):`.
     call = _call_kind(node) or _kind_of_all(node)
     if call:
         return call
@@ -309,6 +312,7 @@ def _is_logger(node: ast.expr) -> bool:
     """Whether a name sounds like a logger: `log`, `self.logger`, `logging`, `_LOG`."""
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
+            # Known by its name only: the text does not say what type it has.
             return "log" in name.lower()
         case ast.Call():
             return "getlogger" in ast.unparse(node).lower()

@@ -55,6 +55,7 @@ class _Binding(Struct, frozen=True):
         for each in body:
             if each.lineno in lines:
                 break
+            # A statement that holds the line is left at that block: the others do not run.
             inside = next((part for part in blocks_of(each) if any(has_line(one, lines) for one in part)), None)
             if inside is not None:
                 return known | self._at_the_begin(each, inside) | self.until(inside, lines)
@@ -70,6 +71,7 @@ class _Binding(Struct, frozen=True):
         match statement:
             case ast.For(target=target, body=body) | ast.AsyncFor(target=target, body=body) if block is body:
                 return known | _stored(target)
+            # `else` of a try runs behind the whole of its body.
             case ast.Try(body=body, orelse=orelse) if block is orelse:
                 return known | (self._through(body, set()) or set())
             case ast.Match(cases=cases):
@@ -87,10 +89,12 @@ class _Binding(Struct, frozen=True):
 
     def _behind(self, statement: ast.stmt, known: set[str]) -> set[str] | None:
         """Return what is bound behind a statement; None: nothing goes there."""
+        # The head of a statement runs before its blocks, e.g. `if (n := len(x)):`.
         known = known | _of_head(statement)
         match statement:
             case ast.Return() | ast.Raise() | ast.Continue() | ast.Break():
                 return None
+            # `del x` unbinds a name for all that follows.
             case ast.Delete(targets=targets):
                 return known - {each.id for each in targets if isinstance(each, ast.Name)}
             case ast.If() | ast.Match() | ast.Try():
@@ -144,6 +148,7 @@ class _Binding(Struct, frozen=True):
         for each in body:
             if any(isinstance(below, ast.Break | ast.Continue) for below in ast.walk(each)):
                 return found | _of_head(each)
+            # A statement behind which nothing goes, such as `return`, ends the round with what is bound.
             found = self._behind(each, found) or found
         return found
 
@@ -195,6 +200,7 @@ def known_to_be_there(tree: ast.Module, lines: Collection[int]) -> set[str]:
             if found is None:
                 found = here
             else:
+                # Several changed functions: only what each of them finds there is certain.
                 found = found & here
     return found or set()
 

@@ -130,6 +130,7 @@ class _Held:
 
     def _follow_all(self) -> None:
         size = -1
+        # A name may be assigned before the line that makes the number reach it, as in a loop.
         while size != self._size():
             size = self._size()
             for function in _functions(self.tree):
@@ -167,6 +168,7 @@ class _Held:
             case ast.Call(func=called, args=arguments):
                 if last_name(called) in _OF_NUMBERS and any(self.is_number(each, function) for each in arguments):
                     return True
+                # A call over several lines is read at each of them.
                 is_read = last_name(called) in _READERS and node.lineno <= self._line <= (node.end_lineno or 0)
                 return is_read or last_name(called) in self._others
             case ast.BinOp(left=left, right=right):
@@ -182,6 +184,7 @@ def _divides(node: ast.AST, function: ast.AST, held: _Held, kinds: type | UnionT
     """Whether an operation of some kinds divides a number by the one that was read, which may be zero."""
     match node:
         case ast.BinOp(left=left, op=kind, right=right) if isinstance(kind, kinds):
+            # A tensor divided by zero gives infinity in Python as well.
             is_numerator = is_plain_number(left, function, held.tree) or held.is_number(left, function)
             return is_numerator and held.is_number(right, function) and not _is_positive(right, held)
     return False
@@ -206,6 +209,7 @@ def _takes_root(node: ast.AST, function: ast.AST, held: _Held) -> bool:
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Name(id="math"), attr="sqrt"), args=[given]):
             pass
+        # A whole power of a negative number is real.
         case ast.BinOp(left=given, op=ast.Pow(), right=ast.Constant(value=float(power))) if not power.is_integer():
             pass
         case _:
@@ -260,6 +264,7 @@ def _reduced(node: ast.AST) -> Iterator[ast.AST]:
     for name, below in ast.iter_fields(node):
         if (isinstance(node, ast.Subscript) and name == "slice") or (is_choice and name == "args"):
             continue
+        # Fields of `ast` nodes are nodes, lists of these, or plain values.
         for each in below if isinstance(below, list) else [below]:
             if isinstance(each, ast.AST):
                 yield from _reduced(each)
@@ -294,6 +299,7 @@ def is_plain_number(node: ast.expr, function: ast.AST, tree: ast.AST | None = No
                 if isinstance(each, ast.Assign)
                 and any(isinstance(to, ast.Attribute) and to.attr == name for to in each.targets)
             ]
+            # One line that sets something else, and the attribute is no certain number.
             return bool(found) and all(isinstance(each, ast.Constant) for each in found)
     return False
 

@@ -115,6 +115,7 @@ class _Changed(Struct, frozen=True):
         for each in ast.walk(self.node):
             match each:
                 case ast.Call(func=ast.Attribute(attr="where"), args=[test, yes, no]) if each.lineno in self.lines:
+                    # Without the choice itself: `x = torch.where(c, x, y)` gives no other value.
                     others = {name: [one for one in found if one is not each] for name, found in self.values.items()}
                     sides = {name for side in (yes, no) for name in _names(side)}
                     is_given = sides and all(name in given and not others.get(name) for name in sides - {"torch"})
@@ -383,6 +384,7 @@ def _combined(statement: ast.stmt, values: Values, modules: Collection[str]) -> 
     read = {each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)} - {*modules}
     made = {name for name in read if any(_is_made_on_cpu(value, values, 0) for value in values.get(name, ()))}
     inline = [each for each in nodes if isinstance(each, ast.Call) and _is_factory(each)]
+    # A single operand is combined with nothing, and several names of the CPU count as one: they fit each other.
     if len(read - made) + bool(made) + len(inline) > 1:
         yield from sorted(made)
         # `y = torch.zeros(3)` alone combines nothing.
@@ -403,6 +405,7 @@ def _is_made_on_cpu(value: ast.expr, values: Values, depth: int) -> bool:
             return _is_made_on_cpu(operand, values, depth + 1)
         case ast.Call() if _is_factory(value):
             return True
+        # A method of a tensor returns one on the same device, unless it is made to move it.
         case ast.Call(func=ast.Attribute(value=held, attr=method)) if method not in _MOVING:
             return _is_made_on_cpu(held, values, depth + 1)
     return False
@@ -460,6 +463,7 @@ def _made_otherwise(tree: ast.Module, names: Collection[str]) -> int:
     """
     calls = _calls_by_name(tree)
     made = [each for name in names for each in calls.get(name, ())]
+    # What a table has for a name makes several objects, of which only one need run.
     several = [each.lineno for each in made if any(map(_is_named, _given(each)))]
     for function in (each for each in tree.body if isinstance(each, FUNCTIONS)):
         texts = {ast.unparse(each) for each in calls.get(function.name, ())}
@@ -469,6 +473,7 @@ def _made_otherwise(tree: ast.Module, names: Collection[str]) -> int:
             several += [each.lineno for each in inside if any(_mentions(one, taken) for one in _given(each))]
     if several:
         return min(several)
+    # From the last to the first, so that each text keeps the line of its first call.
     lines = {ast.unparse(each): each.lineno for each in sorted(made, key=lambda call: -call.lineno)}
     if len(lines) > 1:
         return sorted(lines.values())[1]
@@ -585,6 +590,7 @@ def _arrays_from_callers(tree: ast.Module, lines: Collection[int]) -> Iterator[s
                 if (
                     isinstance(one, ast.Call)
                     and isinstance(one.func, ast.Name)
+                    # Calls of a function by itself pass what it got.
                     and one.func.id in changed - {each.name}
                 ):
                     yield f"Does line {one.lineno} pass no arrays to `{one.func.id}`? {each.name} uses some."
@@ -723,6 +729,7 @@ _TAKING_TENSORS = ("forward", "__call__")
 
 def _items_of_arrays(tree: ast.Module, lines: Collection[int]) -> Iterator[str]:
     """Yield a question for each `.item()` that a change removes where an array may be what has it."""
+    # Without a package of arrays in the file, nothing but a tensor has an `item`.
     if not set(_imported(tree).values()) & _OF_ARRAYS:
         return
     for function in (each for each in ast.walk(tree) if isinstance(each, FUNCTIONS)):
@@ -805,6 +812,7 @@ def _refusing(old: ast.Module, new: ast.Module, lines: Collection[int]) -> Itera
         name = last_name(each)
         is_jit = isinstance(each, ast.Attribute) and last_name(each.value) == "jit"
         is_named = isinstance(each, ast.Name) and imported.get(name) == "torch"
+        # `script` and `trace` are common names; only those of torch.jit refuse.
         if name in refusing and (name not in ("script", "trace") or is_jit or is_named):
             yield f"Does line {each.lineno} never run the changed code? There, {refusing[name]}."
 

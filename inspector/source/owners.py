@@ -16,6 +16,7 @@ def owner_of(file: str, prefixes: Mapping[str, str]) -> Owner:
     """Return the owner of the longest known path that is or contains the file; otherwise judge by the file's path."""
     known = [prefix for prefix in prefixes if file == prefix or file.startswith((f"{prefix}/", f"{prefix}\\"))]
     if known:
+        # The longest, since an environment may lie in the user's project, and torch's folder lies in the environment.
         return Owner(prefixes[max(known, key=len)])
     if _TORCH.search(file):
         return Owner.TORCH

@@ -38,6 +38,7 @@ def _end_below(text: str, root: Path) -> str:
     is_absolute = bool(parts) and (parts[0].startswith("/") or _DRIVE.fullmatch(parts[0]) is not None)
     for at in range(is_absolute, len(parts)):
         end = PurePosixPath(*parts[at:])
+        # A log may name a file outside of the project by a way through it.
         if ".." not in end.parts and _is_file(root / end):
             return str(end)
     return "/".join(parts[1:][-2:] if is_absolute else parts)

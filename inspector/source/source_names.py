@@ -52,6 +52,7 @@ def user_name(source: str) -> str:
 def _without_dunders(name: str) -> str:
     """Replace names that torch or Python makes, which have two underscores."""
     name = _CLOSURE.sub(r"closure variable \1", name)
+    # Torch writes `__import_torch_dot_nn` for the module torch.nn (2.13, _dynamo/symbolic_convert.py, `import_source`).
     name = _IMPORTED.sub(lambda match: match[1].replace("_dot_", "."), name)
     name = _INSTALLED.sub(r"\1", name)
     return _BUILTINS.sub(lambda match: f"builtins.{match['name']}" if match["name"] else "builtins", name)

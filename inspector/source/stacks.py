@@ -56,6 +56,7 @@ def frames_in(text: str) -> tuple[Frame, ...]:
         if match := _FRAME.match(line):
             frames.append(Frame(match["file"], int(match["line"]), resumed(match["name"])[0]))
         elif frames and not frames[-1].source and line.startswith("    "):
+            # A traceback's lines of source and of columns are both indented by four: the first one is the source.
             frames[-1] = replace(frames[-1], source=line.strip())
         elif frames and (carets := _CARETS.match(line)):
             begin = len(carets["before"])

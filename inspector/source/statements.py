@@ -91,6 +91,7 @@ class _Roots(ast.NodeTransformer):
 def _numbered(tree: ast.AST) -> ast.AST:
     names: dict[str, str] = {}
     for each in ast.walk(tree):
+        # A builtin is no name of the author's, who cannot have renamed it.
         if isinstance(each, ast.Name) and not hasattr(builtins, each.id):
             each.id = names.setdefault(each.id, f"v{len(names)}")
         elif isinstance(each, ast.arg):
@@ -124,6 +125,7 @@ def _alone(text: str) -> ast.stmt | None:
 
 def _statement(source: str, line: int, span: Span) -> ast.stmt | None:
     """Find the innermost statement on a line; if there are several, find the one that contains the columns."""
+    # Torch's columns may fit no statement, as in a file that was changed since: then the line has to do.
     nodes = list(_around(source, line, _column(source, line, span))) or list(_around(source, line))
     if not nodes:
         return None
@@ -158,6 +160,7 @@ def _spans(node: ast.stmt, line: int, column: int | None) -> bool:
     decorators: list[ast.expr] = []
     if isinstance(node, _Named):
         decorators = node.decorator_list
+    # Python counts a decorator as a line of its function.
     first = min([node.lineno, *(each.lineno for each in decorators)])
     last = node.end_lineno or node.lineno
     if column is None or not first <= line <= last:

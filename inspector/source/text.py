@@ -43,6 +43,7 @@ def replaced_lines(before: str, after: str) -> set[int]:
     # What both end with is left out as well: matching long texts with many equal lines takes seconds.
     last = _alike(lines[first:][::-1], other[first:][::-1])
     parts = lines[first : len(lines) - last], other[first : len(other) - last]
+    # Python would take lines that come often for noise, such as those with a bracket alone.
     codes = difflib.SequenceMatcher(None, *parts, autojunk=False).get_opcodes()
     return {first + line for tag, begin, end, _, _ in codes if tag != "equal" for line in range(begin + 1, end + 1)}
 
