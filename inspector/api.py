@@ -48,8 +48,10 @@ def trace(*, build: bool = False) -> Iterator[Trace]:
     Raises:
         SettingsError: `[tool.ctrace]` in pyproject.toml is wrong.
     """
+    # Here, so that `import ctrace.inspector.api` does not load the capture, which a reader of sessions needs not.
     from ctrace.inspector.capture.inprocess import capturing_here
 
+    # Before anything is patched, so that wrong settings leave torch as it was.
     owned = settings_at(Path.cwd()).owned
     traced = Trace()
     began = time.perf_counter()
@@ -58,6 +60,7 @@ def trace(*, build: bool = False) -> Iterator[Trace]:
             with capturing_here(log, build=build, owned=owned):
                 yield traced
         finally:
+            # Also after an exception, for `pytest.raises` around the block; and before the log is deleted.
             traced._session = build_session(_entries(log), seconds=time.perf_counter() - began)
 
 
@@ -121,6 +124,7 @@ def _entries(log: Path) -> Iterator[LogEntry | Broken]:
     """Read a log of this process; cells of a notebook are named by their numbers, as `In[3]`."""
     cells = _cells()
     for entry in read(log):
+        # Only in IPython: a search of each record's text would cost everybody else time.
         if cells and isinstance(entry, LogEntry):
             yield replace(entry, data=_renamed(entry.data, cells), payload=_renamed(entry.payload, cells))
         else:

@@ -40,6 +40,7 @@ class CtraceError(Exception):
 
 
 def _restored(kind: type[CtraceError], lines: dict[str, str]) -> CtraceError:
+    # Not by the constructor: subclasses take other arguments, as `SelectionError` does.
     error = kind.__new__(kind, lines["what"])
     error.__dict__.update(lines)
     error.args = (lines["what"],)
@@ -119,7 +120,9 @@ def nearest(asked: str, known: Iterable[str]) -> str | None:
     """
     from difflib import get_close_matches  # slow to import, and only needed when something is wrong
 
+    # Reversed, so that of several names with one word the first one known stays.
     by_word = {_word(name): name for name in reversed(list(known))}
+    # Cut, because the comparison takes quadratic time, and a typed name has no such length.
     near = get_close_matches(_word(asked[:100]), by_word, 1)
     return by_word[near[0]] if near else None
 

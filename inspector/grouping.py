@@ -16,5 +16,6 @@ def collected(pairs: Iterable[tuple[_Key, _Value]]) -> dict[_Key, list[_Value]]:
     """Map each key to the values that come with it."""
     found: dict[_Key, list[_Value]] = {}
     for key, value in pairs:
+        # Not itertools.groupby, which groups neighbors only, and would need the values sorted.
         found.setdefault(key, []).append(value)
     return found

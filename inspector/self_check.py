@@ -76,6 +76,7 @@ def _triton() -> ProbeResult:
     try:
         found = metadata.version("triton")
     except metadata.PackageNotFoundError:
+        # No failure: without a GPU, Inductor writes C++ and needs no Triton.
         return ProbeResult("triton", True, "not installed; only GPU kernels need it, including with --target")
     of_torch = triton_of(torch_version() or "")
     other = f"; this torch is released with {of_torch}, which may generate other machine code"
@@ -110,6 +111,7 @@ def _probed() -> list[ProbeResult]:
         why = cannot_start(error)
         return [ProbeResult("hooks", False, why.what, why.todo)]
     try:
+        # The process may end without an answer, as with a torch that cannot be imported.
         probes = json.loads(answer.out)
     except ValueError:
         last = answer.last_line

@@ -5,6 +5,7 @@ Also parts of sentences that are said only if there is something to say, and set
 
 from collections.abc import Sequence
 
+# After these, English speaks the plural as one more syllable, and writes it with an e.
 _HISSING = ("s", "x", "z", "ch", "sh")
 
 
@@ -32,6 +33,7 @@ def count(number: int, noun: str, several: str = "") -> str:
 def memory(size: int) -> str:
     """Write bytes as `512 B`, `4.0 KiB`, `1.5 GiB`."""
     value, units = float(size), ["B", "KiB", "MiB", "GiB", "TiB"]
+    # Rounded to one digit, 1023.95 would show as 1024.0 of a unit in place of 1.0 of the next.
     while value >= 1023.95 and len(units) > 1:
         value /= 1024
         units.pop(0)

@@ -256,6 +256,7 @@ _EMITTING = (
     PatchedPlace(
         "torch._inductor.compile_fx.compile_fx", "a graph that enters Inductor", "inductor/emit", when="emitting"
     ),
+    # In every capture: with `--build`, the recorder of built kernels wraps it, too.
     PatchedPlace("torch._inductor.graph.GraphLowering.compile_to_module", "nothing: no code is built", "inductor/emit"),
     PatchedPlace(
         "torch._inductor.config.compile_threads", "nothing: no worker starts", "inductor/emit", when="emitting"
@@ -300,7 +301,9 @@ HOOKS = (*_DYNAMO, *_AOT, *_PASSES, *_SCHEDULER, *_CHOICES, *_KERNELS, *_EMITTIN
 def missing_of(places: Collection[str], version: str, *, build: bool) -> list[PatchedPlace]:
     """Return the hooks that a capture with this torch should have had, and that none of the patched places is."""
     release = release_of(version)
+    # A capture either emits or builds; the hooks of the other kind are not missing.
     left = "emitting" if build else "build"
+    # A torch without a number gets all rows: a row too many is a note, a row too few hides what is missing.
     expected = [each for each in HOOKS if each.when != left and (release is None or each.is_of(release))]
     return [each for each in expected if not any(hook_at(place) is each for place in places)]
 
@@ -308,4 +311,5 @@ def missing_of(places: Collection[str], version: str, *, build: bool) -> list[Pa
 def hook_at(place: str) -> PatchedPlace | None:
     """Return the hook of a patched place, the one with the longest name; None if no row has it."""
     found = [each for each in HOOKS if each.is_at(place)]
+    # A row with `*` also covers places that have a row of their own, which is longer.
     return max(found, key=lambda each: len(each.place), default=None)

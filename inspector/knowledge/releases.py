@@ -52,6 +52,7 @@ def release_of(version: str) -> tuple[int, int] | None:
 
 def triton_of(version: str) -> str | None:
     """Return the Triton that a version of torch is released with, or None for an unknown torch."""
+    # A wheel's suffix, as in `2.13.0+cu130`, says nothing about Triton.
     return next((each.triton for each in RELEASES if each.torch == version.partition("+")[0]), None)
 
 
@@ -85,6 +86,7 @@ def check_environment() -> None:
     oldest = ".".join(map(str, OLDEST))
     if version is None:
         raise SetupError("torch is not installed in this environment", f'pip install "torch>={oldest}"')
+    # A version that is no number, as of a build from source, may be any: it gets its try.
     if (release := release_of(version)) is not None and release < OLDEST:
         raise SetupError(
             f"torch {version} is too old; ctrace needs {oldest} or newer", f'pip install "torch>={oldest}"'
@@ -97,6 +99,7 @@ def check_triton() -> None:
     Raises:
         SetupError: Triton is not installed.
     """
+    # Not by importing it, which would load all of Triton for a yes or no.
     from importlib.util import find_spec
 
     if find_spec("triton") is None:

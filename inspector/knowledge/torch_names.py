@@ -17,6 +17,7 @@ class TorchName(Struct, frozen=True):
 
     def of(self, owner: object) -> str | None:
         """Return the first of the names that is an attribute of `owner`, or None if none is."""
+        # The installed torch is asked, and not its version: a nightly build has the number of the release to come.
         return next((name for _, name in self.spelled if name and hasattr(owner, name)), None)
 
     def needed_of(self, owner: object) -> str:
@@ -34,6 +35,7 @@ class TorchName(Struct, frozen=True):
 
 TENSOR_ATTRIBUTE = TorchName(
     "how Dynamo traces an attribute of a tensor or a constant",
+    # Newest first: a release that renames a thing may keep the old name for callers outside of it.
     (((2, 14), "tp_getattro_impl"), ((2, 11), "var_getattr")),
     "_dynamo/variables/tensor.py, TensorVariable",
 )

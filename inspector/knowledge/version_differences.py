@@ -26,6 +26,7 @@ class VersionDifference(NamedTuple):
         """Whether a version of torch has it; an unknown version counts as the newest."""
         release = release_of(version)
         if release is None:
+            # A version that is no number is most likely a build of the newest source.
             return self.until is None
         return (self.since is None or release >= self.since) and (self.until is None or release < self.until)
 

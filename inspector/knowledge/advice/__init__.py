@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Advice
 
+# A top-level key, alone on its line. Comments and indented lines are no keys.
 _KEY = re.compile(r"^(?![#\s])(?P<key>[^:\n]+):[ \t]*\n", re.MULTILINE)
 
 
@@ -42,6 +43,8 @@ class LazyTable(Mapping[str, Value], Generic[Value]):
         for file in files:
             text = file.read_text(encoding="utf-8")
             keys = list(_KEY.finditer(text))
+            # An entry ends where the next key stands; comments between them are parsed with it, and mean nothing to
+            # YAML.
             ends = [key.start() for key in keys[1:]] + [len(text)]
             for key, end in zip(keys, ends, strict=True):
                 self._texts[key["key"].strip('"')] = text[key.end() : end]
@@ -104,12 +107,14 @@ class AdviceEntry(Struct, frozen=True):
     def about(self, expression: str, place: str = "") -> "AdviceEntry":
         """Insert an expression into `why` and `fix`, and where it stands if that is not the line that is shown."""
         if expression:
+            # In backquotes, which all reports show as code.
             named = f"`{expression}`"
         else:
             named = self.it
         if place:
             named = f"{named} in {place}"
         why, fix = (text.replace("{it}", named) for text in (self.why, self.fix))
+        # A sentence may begin with `{it}`, whose replacement is in lower case.
         return replace(self, why=why[:1].upper() + why[1:], fix=fix[:1].upper() + fix[1:])
 
     def calling(self, method: str) -> "AdviceEntry":
@@ -138,6 +143,7 @@ def advice_on_break(gb: Iterable[str], kind: str) -> AdviceEntry | None:
     """Find the most specific entry for some gb ids and a kind of construct."""
     known = entries("breaks")
     ids = tuple(gb)
+    # From the most special: torch's id with the user's construct, the construct whatever torch calls it, then the id.
     keys = [*(f"{id_}/{kind}" for id_ in ids), kind, *ids]
     return next((known[key] for key in keys if key in known), None)
 
@@ -152,6 +158,7 @@ def advice_on_cause(kind: str, case: str) -> AdviceEntry:
 def advice_on_refusal(reason: str) -> str:
     """Return the key of the first entry whose pattern matches torch's reason not to fuse two nodes."""
     known = entries("fusion").items()
+    # The first match counts, so an entry with a wider pattern stands further down in the file.
     return next((key for key, entry in known if entry.pattern and re.match(entry.pattern, reason)), "unmapped")
 
 
