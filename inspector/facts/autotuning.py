@@ -169,6 +169,7 @@ class Runs(Struct, frozen=True, omit_defaults=True):
         Raises:
             ValueError: a field is missing.
         """
+        # A part of the numbers would read as none, and hide that the log is damaged.
         if self.runs is not None and self.spread is None:
             raise ValueError("the times of runs are not complete")
 

@@ -50,6 +50,7 @@ class Built(OfGraph, frozen=True, omit_defaults=True):
     """Whether torch launches this configuration."""
     blocks: Mapping[str, Integer] = field(default_factory=dict)
     """Sizes that the configuration sets, such as `XBLOCK`."""
+    # By the titles, a comparison of two runs finds these fields and names them; see `wire.titled`.
     registers: Annotated[Integer | None, Meta(title="registers")] = None
     """Registers per thread; None: not known, because the kernel was never loaded."""
     spills: Annotated[Integer | None, Meta(title="spilled registers")] = None

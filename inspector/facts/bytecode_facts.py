@@ -100,6 +100,7 @@ class ModuleNodes(Struct, frozen=True):
     """A module of the user, and the nodes of a graph that it computes."""
 
     path: str
+    # The log's name is a keyword of Python.
     kind: str = field(name="class")
     nodes: tuple[str, ...]
 

@@ -84,6 +84,7 @@ class CollectiveOrigin(StrEnum):
     """A pass of Inductor, which merged or moved collectives of the graph."""
 
 
+# The tag is for a session in the cache, whose `calls` have two kinds in one list; the log has them apart.
 class CollectiveCalled(Record, frozen=True, tag="collective"):
     """A collective that ran outside of a graph."""
 

@@ -43,6 +43,7 @@ class Lane(Struct, frozen=True):
 class MarkColumns(Struct, frozen=True):
     """The begin and end marks of compile steps in columns; `log/collected_log.py` writes and reads them."""
 
+    # Columns and no Structs: a large model has very many marks, and few views ask for them.
     texts: tuple[str | None, ...] = ()
     """Threads, names and compilations, which the rows number."""
     rows: bytes = b""

@@ -59,6 +59,7 @@ class CudaGraph(Struct, frozen=True):
     """Seconds of the same call if its kernels are launched one by one; None: not measured."""
     untimed: str = ""
     """Why `replay` was not measured, if a recording was made."""
+    # msgspec makes a new one for each record.
     limits: dict[str, int] = {}
     """Torch's limits on recordings, by their names in `torch._inductor.config.triton`."""
 

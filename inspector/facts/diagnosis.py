@@ -180,6 +180,7 @@ class Effect(Struct, frozen=True):
         coverage clearly rises: a setting that removes a break may cause a recompilation instead. If nothing was
         compiled before, the first graphs are an improvement.
         """
+        # First, because code that is no longer compiled needs no graphs and no recompilations.
         if self.after.breaks > self.before.breaks or self._covers(less=True):
             return False
         return self.gain > 0 or self.is_first or (self.after.breaks < self.before.breaks and self.covers_more)

@@ -26,6 +26,7 @@ class Frame(Struct, frozen=True, omit_defaults=True):
     # Hooks record the first three fields.
     file: str
     line: Integer
+    # The log has torch's word, as in its own stacks.
     function: str = field(name="name")
     source: str = ""
     span: tuple[int, int] | None = None
@@ -123,6 +124,7 @@ class Break(Struct, frozen=True):
     def user_lines(self) -> tuple[UserLine, ...]:
         """Return all lines of the user's code that lead to the break."""
         at = Frame(self.file, self.line, self.function, self.source, self.span)
+        # Most breaks have one such line, which they have as their own already.
         return self.reached_from or (UserLine(at, self.owner, self.times, self.compilations),)
 
 
@@ -144,6 +146,7 @@ class Skip(Struct, frozen=True):
     @property
     def outcome(self) -> str:
         """What became of the function, as far as the log shows."""
+        # Compiling raised, and the log does not show whether the function ran after that.
         if self.rule in ("thrown", "unclear"):
             return "was not compiled"
         return "runs eagerly"

@@ -80,6 +80,7 @@ class Access(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
         Raises:
             ValueError: the other is missing.
         """
+        # A list may end before any field that has a default, so that msgspec takes one of the two alone.
         if (self.part_read is None) != (self.part_written is None):
             raise ValueError("an access is not a name and two numbers, or four")
 
@@ -202,12 +203,14 @@ class RecordedRound(Struct):
     after: Integer
     reorder: bool = _SINCE
     tried: Integer = _SINCE
+    # Lists, because the hook adds to them while the scheduler runs.
     pairs: list[tuple[Integer, Integer]] = _SINCE
     """The fused pairs."""
     candidates: list[tuple[Integer, ...]] = _SINCE
     """Two names and, if torch has a score, the five numbers of `Score`."""
     refused: list[tuple[Integer, Integer, Integer]] = _SINCE
     """Two names and a reason."""
+    # UNSET, because the log gets every other default.
     fused: list[tuple[str, str]] | UnsetType = UNSET
     """The fused pairs as an older ctrace wrote them, by name and without all the rest."""
 
@@ -217,6 +220,7 @@ class RecordedRound(Struct):
         Raises:
             ValueError: it does.
         """
+        # The hook fills all of these or none, so that some of them are what damage left.
         fields = self.reorder, self.tried, self.pairs, self.candidates, self.refused
         if self.fused is UNSET and any(each is _SINCE for each in fields):
             raise ValueError("a round without all of its fields")

@@ -227,6 +227,7 @@ class GuardsPlaced(OfCompilation, frozen=True, kw_only=True):
     arguments: tuple[str, ...] = ()
     """The parameter names of the function that torch wrapped, in the order of the wrapper's `args`."""
     left_out: tuple[LeftOut, ...] = ()
+    # The log's name would hide the builtin.
     of_object: str | None = field(name="object", default=None)
     """The module whose method was compiled, as class and number."""
     receiver: str = "self"
@@ -234,6 +235,7 @@ class GuardsPlaced(OfCompilation, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse numbers of stacks that there are not."""
+        # Only the largest may be wrong: any number below zero means no stack.
         if max(self.lines, default=-1) >= len(self.stacks):
             raise ValueError(f"a line has stack {max(self.lines)} of {len(self.stacks)}")
 

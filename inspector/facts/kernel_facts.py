@@ -149,6 +149,7 @@ Lines = Mapping[int, tuple[str, ...]]
 """For each line of a kernel's source, its stacks; the key is the CRC-32 of the line without indentation."""
 
 
+# A list in the log: a kernel has hundreds of lines, and each would repeat the names of both fields.
 class LineStacks(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A line of a kernel's source, and the numbers of its stacks."""
 
@@ -184,10 +185,12 @@ class KernelMade(OfCompilation, frozen=True):
         Raises:
             ValueError: there is one.
         """
+        # A lookup alone would not fail for a negative number, which counts from the end.
         known = range(len(self.stacks) + len(self.beside))
         for lines in self.line_stacks or ():
             for line in lines:
                 if not all(number in known for number in line.numbers):
+                    # Cut, because a damaged record may have any amount of them.
                     raise ValueError(f"not the numbers of stacks: {line.numbers!r:.80}")
 
     @property

@@ -208,6 +208,7 @@ class FoundMemory(Record, frozen=True):
 
 def with_measured(found: FoundMemory, compiled: int, eager: int) -> FoundMemory:
     """Put measured peaks, in bytes, in the place of the computed ones, which say where and stay beside them."""
+    # Called only where both sides were computed: the measured numbers take the places of these.
     assert found.eager_peak is not None
     return replace(
         found,
@@ -215,6 +216,7 @@ def with_measured(found: FoundMemory, compiled: int, eager: int) -> FoundMemory:
         computed_peak=found.peak,
         eager_peak=replace(found.eager_peak, bytes=eager, measured=True),
         computed_eager_peak=found.eager_peak,
+        # From the measured peak, so that the parts still add up to the number that is shown.
         unattributed_bytes=compiled - sum(each.bytes for each in found.alive),
     )
 

@@ -74,9 +74,11 @@ class Pass(OfGraph, frozen=True, omit_defaults=True):
     """Names of the enclosing passes, outermost first."""
     before: Integer
     """Number of the graph's nodes before the pass."""
+    # Most passes change nothing, and their records leave this out.
     after: Integer = _AS_BEFORE
     subsystem: str = ""
     """`pre_grad_passes`, `joint_graph_passes` or `post_grad_passes`; empty if torch does not name it."""
+    # Pairs and no Structs: as lists in the log, hundreds of them do without names of fields.
     created: tuple[tuple[str, str], ...] = ()
     """Names and ops of new nodes, up to a few hundred; `created_ops` counts all of them."""
     erased: tuple[tuple[str, str], ...] = ()
@@ -129,6 +131,7 @@ class Pass(OfGraph, frozen=True, omit_defaults=True):
     def difference(self) -> dict[str, int]:
         """Return how many nodes of each op the pass added (negative: removed), the largest change first."""
         counted = Counter(self.created_ops)
+        # Not `-` between two counters, which drops what is not above zero.
         counted.subtract(self.erased_ops)
         for _, before, after in self.retargeted:
             counted.update({after: 1, before: -1})

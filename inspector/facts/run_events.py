@@ -39,6 +39,7 @@ class Started(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse a number that no version has."""
+        # Digits by the hundred are damage, and no version that a user could look for.
         if abs(self.schema) > MOST:
             raise ValueError("schema is out of range")
 
@@ -47,6 +48,7 @@ class TorchFound(Record, frozen=True):
     """The program imported torch, or torch logged its version (in a log that only torch wrote)."""
 
     KIND: ClassVar[str] = "torch"
+    # A session has an empty version where no record names one.
     version: Annotated[str, Meta(min_length=1)] = field(name="torch")
     prefixes: dict[str, Owner] = field(default_factory=dict)
 
@@ -173,6 +175,7 @@ class PartsSeen(Record, frozen=True):
     def __post_init__(self) -> None:
         """Refuse a module without code."""
         for each in self.parts:
+            # Also below zero, where a lookup would count from the end.
             if not 0 <= each.code < len(self.codes):
                 raise ValueError(f"a part without code: {each.path!r:.60}")
 
@@ -339,6 +342,7 @@ class MetricsMeasured(Struct, frozen=True):
     @property
     def is_limit(self) -> bool:
         """Whether Dynamo refused to compile the function again."""
+        # Torch's title of the error (2.13, _dynamo/convert_frame.py:2009); no field of the metrics says it.
         return "recompile limit exceeded" in (self.fail_reason or "")
 
 

@@ -81,6 +81,7 @@ class Scenario(Struct, frozen=True):
 
     name: str
     calls: int = 0
+    # By a lambda, because `Coverage` is declared below.
     coverage: "Coverage" = field(default_factory=lambda: Coverage())
     kind: ScenarioKind = ScenarioKind.GIVEN
     outcome: Outcome = Outcome.DONE
@@ -364,6 +365,7 @@ class Session(Struct, frozen=True):
             "recompilations": len(self.recompiles),
             "wrong results": len(self.dangers),
         }
+        # No graphs are news; no breaks are not.
         shown = [f"{name} {number}" for name, number in counts.items() if number or name == "graphs"]
         shown += ["recompile limit hit"] if self.limit.hit else []
         failed = f" ({self.failure.type})" if self.failure is not None else ""
@@ -377,16 +379,19 @@ class Session(Struct, frozen=True):
     @property
     def compared(self) -> int | None:
         """How many calls were compared with eager; None: not measured."""
+        # Not 0 where nothing was compared, as in a program: 0 says that a comparison was tried and left out each call.
         compared = [each.compared for each in self.scenarios if each.compared is not None]
         return sum(compared) if compared else None
 
     @property
     def verdict(self) -> Verdict:
         """The verdict on the run."""
+        # A program that raises may also leave a compilation unfinished; its exception says more.
         if self.failure is not None and not self.failure.is_cut:
             return Verdict.FAILED
         if self.failure is not None or self.cut_off:
             return Verdict.INCOMPLETE
+        # Before the breaks, because a break without a graph leaves nothing compiled.
         if not self.graphs:
             return Verdict.NOT_COMPILED
         if self.breaks or self.skips or self.limit.hit:

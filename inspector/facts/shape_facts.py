@@ -291,6 +291,7 @@ class ShapesSeen(OfCompilation, frozen=True, kw_only=True):
     declared: bool = False
     """Whether torch.compile got `dynamic_shapes`: then a size is declared or static, and none becomes dynamic later."""
     symbols: tuple[Symbol, ...]
+    # `tensors`, below, has all of them; the log keeps those apart that need their sizes only.
     variable: tuple[TensorSeen, ...] = field(name="tensors")
     static: tuple[StaticTensor, ...]
     numbers: tuple[NumberSeen, ...]

@@ -24,6 +24,7 @@ class SiteKind(StrEnum):
     """An operation whose compiled result is further off than rounding explains, on its real inputs."""
 
 
+# With an order, so that a lock and a repeated run list sites in the same one.
 class SiteKey(Struct, frozen=True, order=True):
     """Identifies a site across runs, even if code is moved or reformatted."""
 

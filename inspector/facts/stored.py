@@ -25,9 +25,11 @@ class Stored(Struct, frozen=True):
             RunError: the log changed since it was read.
         """
         raw = self.raw()
+        # If the log was written anew, any part of another record may stand here.
         if raw[0] != _TAB:
             raise self._changed()
         end = len(raw) - raw.endswith(b"\n")
+        # A byte that is no UTF-8 costs one character, and not the view.
         return raw[1:end].replace(b"\n\t", b"\n").decode("utf-8", "replace")
 
     def raw(self) -> bytes:
@@ -37,10 +39,12 @@ class Stored(Struct, frozen=True):
             RunError: the log changed since it was read.
         """
         try:
+            # Opened each time: a session goes into a cache and to other processes, and an open file cannot.
             with open(self.path, "rb", buffering=0) as log:  # noqa: PTH123 - called for each of thousands of texts
                 raw = os.pread(log.fileno(), self.length, self.offset)
         except OSError as error:
             raise RunError(f"{self.path} cannot be read: {error.strerror or error}", "run the command again") from None
+        # Also if nothing was to be read, which is no payload: `read` looks at the first byte.
         if not raw or len(raw) != self.length:
             raise self._changed()
         return raw

@@ -57,6 +57,7 @@ class Undecided(OfGraph, frozen=True):
 
     JSON: ClassVar[str] = "basis=BASIS graph stage kind subject taken candidates lines|places"
     KIND: ClassVar[str] = "undecided"
+    # Of the class, because all choices have it; only JSON repeats it for each.
     BASIS: ClassVar[Basis] = Basis.EMITTED
     stage: Stage
     kind: str

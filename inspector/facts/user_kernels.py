@@ -112,6 +112,7 @@ class UserKernel(OfGraph, frozen=True, omit_defaults=True):
     decorators: tuple[str, ...]
     """Triton's classes, outermost first: `Autotuner`, `Heuristics`, `JITFunction`."""
     parameters: tuple[Parameter, ...]
+    # By the log's names, the properties below have these without the Structs around them.
     all_grids: tuple[Grid, ...] = field(name="grids")
     all_configs: tuple[Configuration, ...] = field(name="configs")
     key: tuple[str, ...]

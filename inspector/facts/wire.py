@@ -12,9 +12,12 @@ MOST = 10**30
 """The largest number to accept: above all sizes and rates, and far below float overflow."""
 Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Number = Annotated[float, Meta(ge=float(-MOST), le=float(MOST))]
+# `\Z`, because a line break may follow `$`; and nine digits, because Python reads no number of thousands of digits.
 Place = Annotated[str, Meta(pattern=r"\A(?s:.+):[0-9]{1,9}\Z")]
 """`file:line`"""
+# No payload of ctrace has fields of these names, so that decoding one leaves the field unset.
 _NEEDED, _OPTIONAL = "<compile id>", "<compile id, if any>"
+# `Any`, so that a field of any type may have a default that is no value of its type.
 COMPILATION: Any = field(default=UNSET, name=_NEEDED)
 """The field with the compilation that a record belongs to. A record names it in its first line, not in its payload."""
 MAYBE_COMPILATION: Any = field(default=UNSET, name=_OPTIONAL)
@@ -37,6 +40,7 @@ class Record(Struct, frozen=True):
     KIND: ClassVar[str]
 
 
+# By keyword only: `id` has a default, and the fields of most subclasses have none.
 class OfCompilation(Record, frozen=True, kw_only=True):
     """A record about one compilation."""
 
