@@ -39,7 +39,7 @@ class Started(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse a number that no version has."""
-        # Digits by the hundred are damage, and no version that a user could look for.
+        # A number of more than thirty digits is damage, and no version that a user could look for.
         if abs(self.schema) > MOST:
             raise ValueError("schema is out of range")
 

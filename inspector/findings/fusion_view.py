@@ -1,6 +1,6 @@
 """What `ctrace fusion` answers: bytes, rounds, nodes and missed fusions of each graph part.
 
-List for each round of fusion the fused pairs, and what decided their order; name nodes by the user's ops and lines.
+A round has the fused pairs, and what decided their order. Nodes have the names of the user's ops and lines.
 """
 
 from collections import Counter

@@ -2,8 +2,8 @@
 
 Two ranks are taken for alike if they have the same position in each dimension of each mesh: first, in the middle, or
 last; the same size of every shard that does not divide; the same stage of a pipeline (a dimension whose process group
-torch's stages use, or that is named so); and if the program compares its
-rank with neither. `ctrace ranks` checks that by a sample.
+torch's stages use, or that is named so); and if the program compares its rank with neither. `ctrace ranks` checks that
+by a sample.
 """
 
 import re

@@ -6,7 +6,7 @@ resume function is a prefix that ends in a jump to that instruction, followed by
 (_dynamo/resume_execution.py). From that instruction on, both have the same instructions, so the number of remaining
 instructions identifies the resume function.
 
-Describe each graph in a few words: its backward, its attention, and the breaks that split it from another graph.
+`happened` says in a few words what else became of each graph: its backward and its attention.
 """
 
 import re

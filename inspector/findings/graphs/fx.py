@@ -1,8 +1,7 @@
-"""Data types for a graph that was parsed from torch's text of an fx.GraphModule.
+"""A graph that was parsed from torch's text of an fx.GraphModule: its nodes, their ops and the memory of tensors.
 
-Name and classify the ops that nodes call.
-
-Compute the memory of a tensor from its printed type, whose integers an untrusted log may hold in any size.
+Ops are named and classified by what a node calls. Bytes follow from the printed type of a tensor, whose integers an
+untrusted log may hold in any size.
 """
 
 import ast

@@ -1,6 +1,6 @@
-"""Group nodes by the user's line that created them.
+"""Group nodes by the user's line that created them, and name a graph's inputs as the user does.
 
-Find the user's names for a graph's inputs, which torch names `primals_3` or `L_self_modules_fc_...`.
+Torch names inputs `primals_3` or `L_self_modules_fc_...`; the user's names follow from what Dynamo traced.
 """
 
 import re

@@ -1,8 +1,7 @@
-"""Summarize a compilation's graph: its stages, inputs, outputs, and what its backward needs.
+"""Summarize a compilation's graph: its stages, inputs and outputs, and what its backward keeps or recomputes.
 
-Parse the repr of AOTAutograd's ViewAndMutationMeta, a dataclass (2.13, _functorch/_aot_autograd/schemas.py).
-
-List what a graph saves for its backward, and what the backward recomputes instead.
+Which inputs are mutated and which outputs alias them is in the repr of AOTAutograd's ViewAndMutationMeta, a dataclass
+(2.13, _functorch/_aot_autograd/schemas.py).
 """
 
 import re

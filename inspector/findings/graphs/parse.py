@@ -1,13 +1,10 @@
 """Parse the text of a printed graph line by line, so that damaged lines do not affect others.
 
-Source: fx/graph_module.py, `_print_readable`, and fx/graph.py, `CodeGen`, `_PyTreeCodeGen` and `_tensor_annotation`,
-for annotations such as `f32[2, s77][s77, 1]cpu` (2.11 to 2.13).
+A line is the statement of one node: `mm: "f32[2, 3][3, 1]cpu" = torch.ops.aten.mm.default(a, b);  a = None`. Brackets,
+commas and names are looked for outside of strings only.
 
-Parse the statement of one node: `mm: "f32[2, 3][3, 1]cpu" = torch.ops.aten.mm.default(a, b);  a = None`.
-
-How each kind of node is printed: fx/graph.py, `CodeGen._gen_python_code`, `emit_node` (2.11 to 2.13).
-
-Find brackets, commas and names in the text of an expression; ignore those inside strings.
+What is printed: fx/graph_module.py, `_print_readable`; fx/graph.py, `CodeGen._gen_python_code` and its `emit_node` for
+each kind of node, and `_PyTreeCodeGen` and `_tensor_annotation` for inputs and annotations (2.11 to 2.13).
 """
 
 import re

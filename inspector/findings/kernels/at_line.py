@@ -1,9 +1,6 @@
-"""Find the kernels that a user line compiled to, or why there are none.
+"""Find the kernels that a user line compiled to, or why there are none, and show their code beside the user's lines.
 
-Show the code of kernels next to the user's lines, and the wrapper that calls the kernels.
-
-Map compiled code to the lines of a kernel's source: Triton keeps the line of each operation in every stage.
-
+With `--build` or `--target`, compiled code is beside it, too: Triton keeps the line of each operation in every stage.
 Lines are those of `Kernel.source`, which lacks the line breaks before the first statement, so the first line of the
 function shows the offset between the two counts. An operation of an inlined helper has the line that calls the helper.
 A binary has no lines here: the disassembly does not print them.

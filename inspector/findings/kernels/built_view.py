@@ -3,18 +3,16 @@
 Instructions (SASS) come from the tool in the Triton wheel. Starting it takes longer than compiling most kernels
 (0.7 s), so it runs only when a view needs them.
 
-Peak arithmetic rates of GPUs in operations per second, by compute capability, number format and clock.
-
-Sources of the operations per cycle and multiprocessor: NVIDIA's white papers on Volta, Turing, Ampere (GA100 and
-GA102), Ada and Hopper, checked against the data sheets of T4, V100, A100, A10, L4, L40S and H100; for Blackwell, the
-data sheet of HGX B200 and XLA's specification (xla/backends/gpu/target_config/specs/b200.txtpb). Rates are without
+A bound on a kernel's time follows from the peak rates of arithmetic: operations per cycle and multiprocessor, by
+compute capability and number format, times the clock. Sources: NVIDIA's white papers on Volta, Turing, Ampere (GA100
+and GA102), Ada and Hopper, checked against the data sheets of T4, V100, A100, A10, L4, L40S and H100; for Blackwell,
+the data sheet of HGX B200 and XLA's specification (xla/backends/gpu/target_config/specs/b200.txtpb). Rates are without
 sparsity; a multiply-add counts as two operations. The clock is the maximum that the driver reports: an upper bound, not
 a typical value.
 
-Compute how many blocks of a kernel fit on a multiprocessor of an NVIDIA GPU, and what limits them.
-
-Source: CUDA C++ Programming Guide, "Compute Capabilities", and the rules of CUDA's calculator (cuda_occupancy.h).
-This is the theoretical occupancy: the number of blocks that run at a time also depends on the size of the grid.
+Occupancy is how many blocks of a kernel fit on a multiprocessor, and what limits them, by the CUDA C++ Programming
+Guide, "Compute Capabilities", and the rules of CUDA's calculator (cuda_occupancy.h). It is the theoretical one: how
+many blocks run at a time also depends on the size of the grid.
 """
 
 import base64

@@ -2,13 +2,11 @@
 
 The module is never executed. A kernel is defined as `name = async_compile.triton('name', '''source''', ...)` or
 `name = async_compile.cpp_pybinding([...], r'''source''')` (2.11 and 2.13, `define_kernel` of codegen/triton.py and
-cpp.py), and called as `name.run(...)`, `name(...)`, or, for a library
-function, by its name.
+cpp.py), and called as `name.run(...)`, `name(...)`, or, for a library function, by its name.
 
-Read kernels from the code and the stack traces that torch itself logs, for a log without ctrace's own records.
-
-Torch logs the module of each graph part, and, with `inductor.config.trace.provenance_tracking_level`, the stack traces
-behind each kernel. What it does not log (buffers, bytes, fused nodes) stays unknown.
+A log without ctrace's own records has less: the module of each graph part and, with
+`inductor.config.trace.provenance_tracking_level`, the stack traces behind each kernel. Its kernels are read from these;
+buffers, bytes and fused nodes stay unknown.
 """
 
 import ast

@@ -1,13 +1,13 @@
-"""Build the kernels of each graph part from the log, and map each line of their source to the user's lines.
+"""Build the kernels of each graph part from the log, map each line of their source to the user's lines, and check both.
 
 The capture identifies a line by its text and by the kernel object that wrote it. In a C++ kernel, several objects
 write separate blocks of one source, and the same text may occur in several blocks. A block then belongs to the
 objects that wrote all of its lines. The arguments of calls are parsed from emitted code: buffers, views of buffers,
 and numbers.
 
-Compiled kernels are collected with their configurations, which one torch launches, their code and times.
-
-Check the kernels of a graph part against torch's count, and their bytes against the scheduler's nodes.
+The kernels of a graph part are checked against torch's count, and their bytes against the scheduler's nodes. With
+`--build` or `--target`, there are also compiled kernels: their configurations, which of these torch launches, their
+code and times.
 """
 
 import ast

@@ -1,11 +1,9 @@
 """Query the kernels of each graph part: bytes and operations, outputs, and the nodes fused into each kernel.
 
-Find the nodes of Inductor's last graph that a kernel computes.
-
-Above each Triton kernel that it generates, Inductor prints the nodes that the kernel computes as a comment, the `Graph
-fragment` (2.13, `get_kernel_metadata` in _inductor/utils.py). C++ kernels and calls of a library have no such comment,
-and a kernel with several calls has the comment of its first one: their nodes are those of the same line and op that
-torch does not name for another kernel.
+The nodes of Inductor's last graph that a kernel computes are found by a comment: above each Triton kernel that it
+generates, Inductor prints them as the `Graph fragment` (2.13, `get_kernel_metadata` in _inductor/utils.py). C++ kernels
+and calls of a library have no such comment, and a kernel with several calls has the comment of its first one: their
+nodes are those of the same line and op that torch does not name for another kernel.
 """
 
 import re
