@@ -22,6 +22,7 @@ class ChoiceStatus(StrEnum):
     """It needs more registers or memory than the GPU has."""
 
 
+# Without limits of their own: these come from `Runs`, where decoding has checked them.
 class TimeSpread(Struct, frozen=True):
     """The times of a choice's runs, in seconds."""
 

@@ -45,6 +45,7 @@ class Unrolled(Struct, frozen=True):
     """How often the loop's body ran while Dynamo traced."""
     ops: Integer
     """The ops of the graph that the body made, as Dynamo traced them, with those of the functions that it called."""
+    # Not in the log, whose record has it once for all loops; the collected log adds it to each.
     graph: str = COMPILATION
 
 

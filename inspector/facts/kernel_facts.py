@@ -153,6 +153,7 @@ Lines = Mapping[int, tuple[str, ...]]
 class LineStacks(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A line of a kernel's source, and the numbers of its stacks."""
 
+    # Not the text, which the log has as the kernel's source; and not Python's hash, which differs between processes.
     checksum: Integer
     """The CRC-32 of the line without indentation."""
     numbers: tuple[Integer, ...]

@@ -258,6 +258,7 @@ class StaticTensor(Struct, frozen=True, kw_only=True):
     @property
     def whole(self) -> TensorSeen:
         """Return it with all that is known of its dimensions."""
+        # What the short form leaves out is the same for all of these: a static number that nobody marked.
         dims = tuple(Dim(str(size), size=size, policy="static") for size in self.sizes)
         return TensorSeen(
             source=self.source, dtype=self.dtype, role=self.role, always_static=self.always_static, dims=dims
