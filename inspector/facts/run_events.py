@@ -16,7 +16,7 @@ from ctrace.inspector.facts.guard_facts import GuardEvent
 from ctrace.inspector.facts.kernel_facts import KernelEvent, Stage
 from ctrace.inspector.facts.outcome import Asked
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
-from ctrace.inspector.facts.shape_facts import ShapeEvent
+from ctrace.inspector.facts.shape_facts import SymbolEvent
 from ctrace.inspector.facts.stored import Stored, Text
 from ctrace.inspector.facts.wire import MAYBE_COMPILATION, MOST, Integer, Number, OfCompilation, Record
 
@@ -368,6 +368,6 @@ class UnknownEvent(Struct, frozen=True):
 Event = (
     Record | FileName | CompileStarted | BreakReported
     | GraphTraced | GraphEvent | MetricsMeasured | GuardEvent
-    | KernelEvent | CacheAsked | ShapeEvent
+    | KernelEvent | CacheAsked | SymbolEvent
     | SpanMarked | RecordSeen | Ignored | UnknownEvent
 )  # fmt: skip

@@ -305,6 +305,3 @@ class ShapesSeen(OfCompilation, frozen=True, kw_only=True):
     def tensors(self) -> tuple[TensorSeen, ...]:
         """Return all tensors."""
         return (*self.variable, *(each.whole for each in self.static))
-
-
-ShapeEvent = SymbolEvent

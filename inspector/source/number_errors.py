@@ -30,7 +30,11 @@ _OF_NUMBERS = frozenset(("abs", "min", "max", "round", "int", "float"))
 """Functions that return a number for numbers."""
 _NEVER_NEGATIVE = frozenset(
     ("abs", "square", "norm", "vector_norm", "std", "var", "exp", "sqrt", "sigmoid", "softmax", "relu", "softplus")
-) | frozenset(("count_nonzero", "numel", "len", "any", "all"))
+) | frozenset(("count_nonzero", "numel", "len", "size", "any", "all"))
+_KEEPING_SIGNS = frozenset(
+    ("item", "float", "int", "min", "max", "amin", "amax", "mean", "median", "sum", "round", "to", "detach", "cpu")
+)
+"""Functions whose result is not negative if nothing that they are called on is."""
 _WHOLE = frozenset(("count_nonzero", "argmax", "argmin"))
 _CHOOSING = frozenset(("where", "masked_fill", "masked_select"))
 """Functions whose result is no mask though they get one."""
@@ -117,7 +121,8 @@ class _Held:
         self._line = line
         self._follow_all()
         heads = [each for each in ast.walk(self.tree) if isinstance(each, ast.Call) and each.lineno == line]
-        self.is_never_negative = bool({last_name(each.func) for each in heads} & _NEVER_NEGATIVE)
+        readers = [each for each in heads if last_name(each.func) in _READERS]
+        self.is_never_negative = bool(readers) and all(map(_is_never_negative, readers))
         self.has_fraction = bool({last_name(each.func) for each in heads} & _FRACTIONS)
         self.counts = not self.has_fraction and any(_counts(each, self.tree) for each in heads)
         self.is_whole = self.counts or any(last_name(each.func) == "int" for each in heads)
@@ -245,6 +250,24 @@ def _passes_over(node: ast.AST, function: ast.AST, held: _Held) -> bool:
         case ast.Call(func=ast.Name(id="min" | "max"), args=[_, *later]):
             below = (each for one in later for each in ast.walk(one))
             return any(isinstance(each, ast.expr) and held.is_number(each, function) for each in below)
+    return False
+
+
+def _is_never_negative(node: ast.expr) -> bool:
+    """Whether an expression is certainly not negative: `x.abs().max()`, and not `(x.abs() - y.abs()).max()`."""
+    match node:
+        case ast.Constant(value=int() | float() as value):
+            return value >= 0
+        case ast.BinOp(left=left, op=ast.Add() | ast.Mult() | ast.Div(), right=right):
+            return _is_never_negative(left) and _is_never_negative(right)
+        case ast.Call(func=called) if last_name(called) in _NEVER_NEGATIVE:
+            return True
+        case ast.Call(func=ast.Name() | ast.Attribute(value=ast.Name(id="torch")) as called, args=[first, *others]):
+            # `max(a, b)` may be either; the second argument of a function of torch is a dimension.
+            operands = [first, *others] if isinstance(called, ast.Name) else [first]
+            return last_name(called) in _KEEPING_SIGNS and all(map(_is_never_negative, operands))
+        case ast.Call(func=ast.Attribute(value=subject, attr=name)) if name in _KEEPING_SIGNS:
+            return _is_never_negative(subject)
     return False
 
 

@@ -45,15 +45,12 @@ from ctrace.inspector.source.text import any_keywords, nodes_of, parsed
 def fixing(raw: CollectedLog, nearest: str, compile_id: str, cause: Cause, guard: UnmetGuard) -> FixedSize | None:
     """Find the user's line that specialized on a size or number, in the nearest cache entry or in the new graph."""
     sources = sources_of(guard.text)
-    if cause.kind in (CauseKind.RANGE, CauseKind.ZERO_ONE) and len(sources) > 0:
+    # Torch specializes on 0 and 1 without the user's code, so no line can be named for it.
+    if not sources or cause.kind is CauseKind.ZERO_ONE:
+        return None
+    if cause.kind is CauseKind.RANGE:
         symbols = Symbols(raw, nearest)
-        found = _condition(symbols, tuple(map(symbols.source_of, sources)), cause, guard)
-        # Torch specializes on 0 and 1 without the user's code, so no line can be named for it.
-        if cause.kind is CauseKind.RANGE:
-            return found
-        return None
-    if not sources:
-        return None
+        return _condition(symbols, tuple(map(symbols.source_of, sources)), cause, guard)
     known = (Symbols(raw, each) for each in (nearest, compile_id))
     before, after = (each.fixed(each.source_of(sources[0])) for each in known)
     # A condition in the new graph is what the new call passed; it says nothing of why the old entry did not serve.

@@ -75,6 +75,22 @@ def test_divisions_that_do_not(line: str):
     assert read_of(line) == NumberErrors()
 
 
+@pytest.mark.parametrize(
+    ("read", "expected"),
+    [
+        ("x.abs().max().item()", NumberErrors()),
+        ("float(torch.mean(x.square() + 2.0 * x.norm(), 0))", NumberErrors()),
+        ("max(x.norm().item(), 1.0)", NumberErrors()),
+        ("(x.abs() - x.norm()).min().item()", TAKES_ROOTS),
+        ("x.min().item() + x.norm().item()", TAKES_ROOTS),
+        ("float(torch.mean(x - x.abs(), 0))", TAKES_ROOTS),
+        ("float(x.norm() - 1.0)", TAKES_ROOTS),
+    ],
+)
+def test_a_difference_of_what_is_never_negative_may_be_negative(read: str, expected: NumberErrors):
+    assert read_of("return x * math.sqrt(n)", read) == expected
+
+
 def test_what_is_never_negative_and_more_than_that_is_not_zero():
     assert read_of("return x * (1.0 / (n + 1e-6))", "x.norm().item()") == NumberErrors()
     assert read_of("return x * (1.0 / n)", "x.norm().item()") == DIVIDES
