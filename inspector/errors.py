@@ -1,6 +1,6 @@
 """The errors that ctrace raises for the user, and their exit codes."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 
 
@@ -108,9 +108,15 @@ _MOST_NAMES = 8
 def did_you_mean(asked: str, known: Iterable[str], otherwise: str = "") -> str:
     """Return advice on an unknown name: the nearest known name, else `otherwise`, else the list of known names."""
     names = list(dict.fromkeys(known))
-    if (near := nearest(asked, names)) is not None:
-        return f"did you mean {near}?"
+    if (closest := nearest(asked, names)) is not None:
+        return f"did you mean {closest}?"
     return otherwise or f"there are: {', '.join(names[:_MOST_NAMES]) or 'none'}"
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """Return advice on an unknown word: the nearest known word, or all of them."""
+    names = list(known)
+    return did_you_mean(word.lower(), names, f"there are: {', '.join(names)}")
 
 
 def nearest(asked: str, known: Iterable[str]) -> str | None:
@@ -123,9 +129,21 @@ def nearest(asked: str, known: Iterable[str]) -> str | None:
     # Reversed, so that of several names with one word the first one known stays.
     by_word = {_word(name): name for name in reversed(list(known))}
     # Cut, because the comparison takes quadratic time, and a typed name has no such length.
-    near = get_close_matches(_word(asked[:100]), by_word, 1)
-    return by_word[near[0]] if near else None
+    found = get_close_matches(_word(asked[:100]), by_word, 1)
+    return by_word[found[0]] if found else None
 
 
 def _word(name: str) -> str:
     return name.lstrip("-").removesuffix(".py")
+
+
+def shown(value: object) -> str:
+    """Return a value from the user's file as one short line."""
+    if isinstance(value, Mapping | list | set | tuple):
+        return f"a {type(value).__name__}"
+    if isinstance(value, int) and abs(value) > 1 << 64:
+        return "a number of that size"
+    text = "".join(letter if letter.isprintable() else " " for letter in str(value))
+    if len(text) <= 40:
+        return text
+    return f"{text[:39]}…"

@@ -35,10 +35,10 @@ from ctrace.inspector.features.check.pool import GUESS, run_jobs
 from ctrace.inspector.features.check.ratchet import updated
 from ctrace.inspector.features.check.reuse import Reuse, reuse_note
 from ctrace.inspector.features.check.trust import reduced
-from ctrace.inspector.features.check.yaml_nodes import named
 from ctrace.inspector.features.doors import require
 from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.files.writing import write_new
+from ctrace.inspector.files.yaml_file import named
 from ctrace.inspector.knowledge.releases import check_environment, torch_version
 from ctrace.inspector.processes.engines import Engine, results_of
 from ctrace.inspector.runs.capture_request import Options

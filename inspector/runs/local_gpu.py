@@ -6,9 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from ctrace.inspector.errors import SetupError, TargetError
-from ctrace.inspector.knowledge.gpus.gpu_table import Listed, TargetGpu, same_device
-from ctrace.inspector.knowledge.gpus.yaml_file import NAMES, canonical, is_name, shown
+from ctrace.inspector.errors import SetupError, TargetError, shown
+from ctrace.inspector.knowledge.gpus.gpu_table import NAMES, Listed, TargetGpu, canonical, is_name, same_device
 from ctrace.inspector.knowledge.releases import check_environment
 from ctrace.inspector.processes.boot import python
 from ctrace.inspector.processes.spawned import answer_of

@@ -13,15 +13,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from ctrace.inspector.errors import LockError
+from ctrace.inspector.errors import LockError, near, shown
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.sites import Known, SiteKey, SiteKind
 from ctrace.inspector.features.check.check_model import Baseline, JobKey, Lock
 from ctrace.inspector.features.check.policy_model import Count
-from ctrace.inspector.features.check.yaml_nodes import named
 from ctrace.inspector.files.lock import locked
 from ctrace.inspector.files.writing import check_regular, write_output
-from ctrace.inspector.knowledge.gpus.yaml_file import near, shown
+from ctrace.inspector.files.yaml_file import named
 
 Counts = Mapping[Count, int]
 _JOB = ("model", "scenario", "target")

@@ -12,12 +12,11 @@ from datetime import date
 from pathlib import Path
 from typing import TypeVar
 
-from ctrace.inspector.errors import PolicyError, TargetError
+from ctrace.inspector.errors import PolicyError, TargetError, near, shown
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.features.check.policy_model import BREAKS_OF, CPU, Allow, CheckPolicy, Count, Limits, ModelRule
-from ctrace.inspector.features.check.yaml_nodes import YamlNode, read_yaml, wrong
+from ctrace.inspector.files.yaml_file import YamlNode, read_yaml, wrong
 from ctrace.inspector.knowledge.gpus.gpu_table import TargetGpu, gpu_named
-from ctrace.inspector.knowledge.gpus.yaml_file import near, shown
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.options import InputSpec, parse_assumption, parse_input, parse_vary
 from ctrace.inspector.runs.settings import owned_places, settings_at

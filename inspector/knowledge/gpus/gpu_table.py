@@ -1,20 +1,18 @@
 """The facts about target GPUs, and their table: the GPUs that ctrace ships, and those that users add.
 
-The facts of an entry are validated before a GPU is made of them.
+msgspec checks the facts of an entry, one by one, against the types of `TargetGpu`, before a GPU is made of them.
 """
 
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, ValidationError, convert, field
 
-from ctrace.inspector.errors import TargetError
+from ctrace.inspector.errors import TargetError, near, shown
 from ctrace.inspector.files.typed_json import required_names
-from ctrace.inspector.knowledge.gpus.yaml_file import canonical, entries_of, near, refuse_unknown, shown
 
 FORMATS = ("float64", "tf32", "float16", "bfloat16", "float8", "int8")
 """Formats that Tensor Cores support; `tf32` is float32 with fewer bits."""
@@ -23,6 +21,16 @@ _OURS = Path(__file__).parent / "gpus.yaml"
 _A_FILE = re.compile(r"(?P<file>.+\.ya?ml)(?::(?P<name>[^/]*))?", re.IGNORECASE)
 _HERE = Path()
 _VENDOR = ("nvidia", "geforce", "tesla")
+NAMES = "use a name for --target: letters, digits, '-', '_', '+' and '.'"
+_WRITE = "ctrace targets h100 --json shows an example"
+Entries = dict[str, dict[str, Any]]
+"""The unchecked entries of a file, by name."""
+_ShortText = Annotated[str, Meta(pattern=r"\S", max_length=200)]
+_Threads = Annotated[int, Meta(ge=32, le=1 << 16)]
+_SharedBytes = Annotated[int, Meta(ge=1024, le=1 << 30, description="bytes")]
+_Clock = Annotated[float, Meta(ge=1e6, le=1e12)]
+_Bandwidth = Annotated[float, Meta(ge=1e6, le=1e18)]
+_Rate = Annotated[float, Meta(ge=1e6, le=1e21)]
 
 
 class TargetGpu(Struct, frozen=True):
@@ -33,32 +41,32 @@ class TargetGpu(Struct, frozen=True):
 
     name: str
     """The name for `--target`: `h100`."""
-    title: str
+    title: _ShortText
     """The driver's name for it."""
     capability: tuple[int, int]
-    processors: int
-    registers: int
+    processors: Annotated[int, Meta(ge=1, le=100_000)]
+    registers: Annotated[int, Meta(ge=1024, le=1 << 24)]
     """Per multiprocessor."""
-    threads: int
+    threads: _Threads
     """Per multiprocessor."""
-    shared: int
+    shared: _SharedBytes
     """Per multiprocessor."""
-    shared_per_block: int
+    shared_per_block: _SharedBytes
     """Shared memory that a block can use by default."""
-    shared_per_block_optin: int
+    shared_per_block_optin: _SharedBytes
     """Shared memory that a block can use if it requests it."""
-    memory: int
-    l2: int
-    threads_per_block: int = 1024
-    warp: int = 32
-    clock: float | None = None
+    memory: Annotated[int, Meta(ge=1 << 20, le=1 << 50, description="bytes")]
+    l2: Annotated[int, Meta(ge=0, le=1 << 40, description="bytes")]
+    threads_per_block: _Threads = 1024
+    warp: Annotated[int, Meta(ge=1, le=1024)] = 32
+    clock: _Clock | None = None
     """Maximum cycles per second; None if not known."""
-    bandwidth: float | None = None
+    bandwidth: _Bandwidth | None = None
     """Memory bandwidth; None if not known."""
-    rates: Mapping[str, float] = field(default_factory=dict)
+    rates: Mapping[str, _Rate] = field(default_factory=dict)
     """Peak operations per second of the Tensor Cores, by format (`FORMATS`): dense, summed in float32 or int32, as in
     the data sheet; a missing format is not known."""
-    vector_rates: Mapping[str, float] = field(default_factory=dict)
+    vector_rates: Mapping[str, _Rate] = field(default_factory=dict)
     """Peak operations per second of the vector units, by format (`VECTOR_FORMATS`)."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """The source of each fact, keyed by field."""
@@ -165,6 +173,47 @@ def _built(file: Path, below: Mapping[str, TargetGpu], *, ours: bool = False) ->
     return {name: build_gpu(name, _extended(name, facts, below, file, ()), _where(file, name)) for name in facts}
 
 
+def entries_of(file: Path, *, ours: bool = False) -> Entries:
+    """Read a file that maps the name of each GPU to a table; `ours` marks a file that ctrace ships.
+
+    Raises:
+        TargetError: the file cannot be read, is not YAML, or is not a table of tables.
+    """
+    from ctrace.inspector.files.yaml_file import read_table  # PyYAML is slow to import, and only needed for this
+
+    data = read_table(file, ours=ours)
+    if not isinstance(data, dict) or not data:
+        raise TargetError(f"{file} defines no GPU", f"write a name, and its facts below it; {_WRITE}")
+    entries: Entries = {}
+    for key, entry in data.items():
+        name = _entry_name(key, file)
+        if name in entries:
+            raise TargetError(f"{file}: {name} is defined twice", "rename one of them")
+        if not isinstance(entry, dict) or not all(isinstance(fact, str) for fact in entry):
+            raise TargetError(f"{file}: {name} is not a table of facts", f"write its facts below the name; {_WRITE}")
+        entries[name] = entry
+    return entries
+
+
+def _entry_name(key: object, file: Path) -> str:
+    name = ""
+    if isinstance(key, str | int) and not isinstance(key, bool):
+        name = canonical(str(key))
+    if not is_name(name):
+        raise TargetError(f"{file}: {shown(key)} is not a valid GPU name", NAMES)
+    return name
+
+
+def canonical(name: str) -> str:
+    """Return a name as the table spells it: in lower case, without spaces."""
+    return "-".join(name.lower().split())
+
+
+def is_name(name: str) -> bool:
+    """Whether a name, spelled as in the table, is valid for a GPU."""
+    return 0 < len(name) <= 60 and all(letter.isalnum() or letter in "-_.+" for letter in name)
+
+
 def _where(file: Path, name: str) -> str:
     return f"{file}: {name}"
 
@@ -210,24 +259,16 @@ def _nearest_name(name: str, table: Mapping[str, Listed]) -> str | None:
     return None
 
 
-_SIZES = {
-    "processors": (1, 100_000),
-    "registers": (1024, 1 << 24),
-    "threads": (32, 1 << 16),
-    "threads_per_block": (32, 1 << 16),
-    "warp": (1, 1024),
-    "shared": (1024, 1 << 30),
-    "shared_per_block": (1024, 1 << 30),
-    "shared_per_block_optin": (1024, 1 << 30),
-    "memory": (1 << 20, 1 << 50),
-    "l2": (0, 1 << 40),
-}
-"""Minimum and maximum of each fact that is an integer."""
-_SPEEDS = {"clock": (1e6, 1e12), "bandwidth": (1e6, 1e18)}
 _RATES = {"rates": FORMATS, "vector_rates": VECTOR_FORMATS}
-_PEAK = (1e6, 1e21)
 FACTS = tuple(each for each in TargetGpu.__struct_fields__ if each not in ("name", "sources"))
 _KEYS = ("extends", *FACTS, "sources")
+_NULLABLE = ("extends", "clock", "bandwidth", *_RATES)
+_TYPES = {
+    **get_type_hints(TargetGpu, include_extras=True),
+    "extends": _ShortText,
+    "clock": _Clock,
+    "bandwidth": _Bandwidth,
+}
 _NUMBER = re.compile(r"\d{1,30}(\.\d{1,30})?([eE]\+?\d{1,3})?")
 """Numbers as text: PyYAML parses `1.98e9` as text."""
 _CAPABILITY = re.compile(r"(\d{1,3})\.(\d{1,2})")
@@ -243,7 +284,7 @@ def check_facts(entry: Mapping[str, Any], where: str, source: str = "") -> dict[
     Raises:
         TargetError: a fact is unknown or has an invalid value.
     """
-    refuse_unknown(entry, _KEYS, where)
+    _refuse_unknown(entry, _KEYS, where)
     facts = {key: _checked(key, value, where) for key, value in entry.items()}
     defaults = {key: source for key in facts if key in FACTS and source}
     return {**facts, "sources": {**defaults, **_sources(entry.get("sources"), where)}}
@@ -309,53 +350,49 @@ def _by_capability(capability: tuple[int, int] | None) -> Mapping[str, int]:
     return {**known, **_OF_ALL}
 
 
+def _refuse_unknown(keys: Iterable[str], known: Sequence[str], where: str) -> None:
+    for key in keys:
+        if key not in known:
+            raise TargetError(f"{where}: there is no fact {shown(key)}", near(key, known))
+
+
 def _checked(key: str, value: object, where: str) -> object:
-    if value is None and key in (*_SPEEDS, *_RATES, "sources", "extends"):
-        return None
-    if key in _SIZES:
-        return _size(key, value, where)
-    if key in _SPEEDS:
-        return _number(key, value, _SPEEDS[key], where)
+    if key == "sources" or (value is None and key in _NULLABLE):
+        return value
     if key in _RATES:
         return _rates(key, value, where)
     if key == "capability":
         return _capability(value, where)
-    if key == "sources":
-        return value
-    if not isinstance(value, str) or not value.strip() or len(value) > 200:
-        raise TargetError(f"{where}: {key} is {shown(value)}, not a short text", f'write it as {key}: "..."')
-    return value.strip()
+    found = _converted(key, value, _TYPES[key], where)
+    if isinstance(found, str):
+        return found.strip()
+    return found
 
 
-def _size(key: str, value: object, where: str) -> int:
-    low, high = _SIZES[key]
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        what = f"{where}: {key} is {shown(value)}"
-        raise TargetError(what, f"write a whole number from {low} to {high}{_unit(key)}")
-    return value
-
-
-def _unit(key: str) -> str:
-    if key.startswith(("shared", "memory", "l2")):
-        return " (bytes)"
-    return ""
-
-
-def _number(what: str, value: object, limits: tuple[float, float], where: str) -> float:
-    if isinstance(value, str) and _NUMBER.fullmatch(value):
+def _converted(what: str, value: object, kind: Any, where: str) -> Any:
+    base, limits = get_args(kind)
+    if base is float and isinstance(value, str) and _NUMBER.fullmatch(value):
         value = float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not limits[0] <= value <= limits[1]:
-        raise TargetError(f"{where}: {what} is {shown(value)}", f"write a number from {limits[0]:g} to {limits[1]:g}")
-    if math.isfinite(value):
-        return float(value)
-    return limits[1]
+    try:
+        return convert(value, kind)
+    except ValidationError:
+        raise _out_of_limits(f"{where}: {what} is {shown(value)}", what, base, limits) from None
+
+
+def _out_of_limits(what: str, key: str, base: Any, limits: Meta) -> TargetError:
+    if limits.pattern is not None:
+        return TargetError(f"{what}, not a short text", f'write it as {key}: "..."')
+    if base is not int:
+        return TargetError(what, f"write a number from {limits.ge:g} to {limits.le:g}")
+    unit = f" ({limits.description})"
+    return TargetError(what, f"write a whole number from {limits.ge} to {limits.le}{unit * bool(limits.description)}")
 
 
 def _rates(key: str, value: object, where: str) -> dict[str, float]:
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
         raise TargetError(f"{where}: {key} is {shown(value)}, not a table", f"write it as {key}: {{float64: 1e12}}")
-    refuse_unknown(value, _RATES[key], f"{where}: {key}")
-    return {name: _number(f"{key} of {name}", rate, _PEAK, where) for name, rate in value.items()}
+    _refuse_unknown(value, _RATES[key], f"{where}: {key}")
+    return {name: _converted(f"{key} of {name}", rate, _Rate, where) for name, rate in value.items()}
 
 
 def _capability(value: object, where: str) -> tuple[int, int]:
@@ -380,5 +417,5 @@ def _sources(value: object, where: str) -> dict[str, str]:
         todo = "write it as sources: {memory: where the value is from}"
         raise TargetError(f"{where}: sources is not a table of texts", todo)
     found = {key.strip(): text for keys, text in value.items() for key in keys.split(",")}
-    refuse_unknown(found, FACTS, f"{where}: sources")
+    _refuse_unknown(found, FACTS, f"{where}: sources")
     return found

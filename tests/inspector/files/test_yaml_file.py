@@ -5,7 +5,7 @@ import time
 import pytest
 
 from ctrace.inspector.errors import PolicyError
-from ctrace.inspector.features.check.yaml_nodes import YamlNode, parse_yaml
+from ctrace.inspector.files.yaml_file import YamlNode, parse_yaml
 
 
 def value(text: str) -> object:

@@ -1,4 +1,8 @@
-"""Parse untrusted YAML to plain values with line numbers; refuse objects, alias bombs and ambiguous values."""
+"""Read untrusted YAML.
+
+A policy becomes plain values with their lines (`read_yaml`), without objects, alias bombs and ambiguous values. A table
+of GPUs becomes what PyYAML makes of it (`read_table`).
+"""
 
 import re
 from collections.abc import Iterator
@@ -8,9 +12,8 @@ from typing import Any, NoReturn
 import yaml
 from msgspec import Struct
 
-from ctrace.inspector.errors import PolicyError
+from ctrace.inspector.errors import PolicyError, TargetError, shown
 from ctrace.inspector.files.writing import check_regular, working_folder
-from ctrace.inspector.knowledge.gpus.yaml_file import shown
 
 _LARGEST = 1 << 18
 """Maximum size of a file in bytes."""
@@ -34,6 +37,8 @@ _TODO = {
     "another document": "write one document: remove the line ---",
 }
 """Advice, keyed by a fragment of PyYAML's message (6.0.3)."""
+# PyYAML also raises these: for escapes such as "\\UFFFFFFFF", invalid dates, an empty !!int, thousands of digits.
+_BROKEN = (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 Value = None | bool | int | float | str | tuple["YamlNode", ...] | dict[str, "YamlNode"]
 
@@ -67,9 +72,7 @@ def read_yaml(path: Path) -> YamlNode:
         PolicyError: it cannot be read, or is not plain YAML.
     """
     try:
-        check_regular(path)
-        with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
+        data = _bytes(path)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise PolicyError(f"{named(path)} cannot be read: {_one_line(why)}", "name another policy") from None
@@ -93,6 +96,62 @@ def parse_yaml(data: bytes, file: str) -> YamlNode:
     if root is None:
         return YamlNode(None, file, 1)
     return _Plain(file).made(root, 1, "", 0)
+
+
+def read_table(path: Path, *, ours: bool) -> Any:
+    """Read a file of GPUs, with dates, merge keys and all that PyYAML knows; `ours` marks a file that ctrace ships.
+
+    Raises:
+        TargetError: it cannot be read, is not YAML, or has duplicate keys.
+    """
+    try:
+        data = _bytes(path)
+        if len(data) > _LARGEST:
+            raise TargetError(f"{path} is too large for a table of GPUs", "name another file")
+        # The C loader is thirty times as fast, but deeply nested files crash the process.
+        kind: Any = getattr(yaml, "CSafeLoader" if ours else "SafeLoader", yaml.SafeLoader)
+        return _constructed(data.decode("utf-8"), kind, path)
+    except OSError as error:
+        raise TargetError(f"{path} cannot be read: {error.strerror}", "name another file") from None
+    except ValueError:
+        raise TargetError(f"{path} cannot be read: it is not UTF-8 text", "name another file") from None
+
+
+def _constructed(text: str, kind: Any, file: Path) -> Any:
+    try:
+        loader = kind(text)
+        root = loader.get_single_node()
+        if root is None:
+            return None
+        _refuse_duplicates(root)
+        return loader.construct_document(root)
+    except yaml.MarkedYAMLError as error:
+        line = ""
+        if error.problem_mark is not None:
+            line = f":{error.problem_mark.line + 1}"
+        raise TargetError(f"{file}{line}: {shown(error.problem)}", "correct the YAML there") from None
+    except _BROKEN as error:
+        raise TargetError(f"{file} is not YAML: {shown(str(error) or type(error).__name__)}", "correct it") from None
+
+
+def _refuse_duplicates(root: yaml.Node) -> None:
+    """Refuse duplicate keys in a table of GPUs and in the tables in it: PyYAML silently keeps the last one."""
+    tables = [root]
+    if isinstance(root, yaml.MappingNode):
+        tables += [value for _, value in root.value]
+    for table in (each for each in tables if isinstance(each, yaml.MappingNode)):
+        keys = set()
+        for key in (key for key, _ in table.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in keys:
+                raise yaml.MarkedYAMLError(problem=f"{shown(key.value)} is defined twice", problem_mark=key.start_mark)
+            keys.add(key.value)
+
+
+def _bytes(path: Path) -> bytes:
+    """Return what a file contains, up to one byte more than it may have."""
+    check_regular(path)
+    with path.open("rb") as file:
+        return file.read(_LARGEST + 1)
 
 
 def _error(file: str, line: int, what: str, todo: str) -> PolicyError:
@@ -137,8 +196,7 @@ def _composed(text: str, file: str) -> yaml.Node | None:
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise _error(file, line, "there is a character that YAML forbids", "remove it") from None
-    except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # PyYAML raises these for escapes such as "\UFFFFFFFF", which is not a character.
+    except _BROKEN as error:
         line = 1
         if loader is not None:
             line = loader.line + 1
