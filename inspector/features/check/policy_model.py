@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from ctrace.inspector.errors import PolicyError
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.sites import SiteKey
+from ctrace.inspector.features.check.policy_values import Day, Flag, GbId, Name, Percent, Text, Time
 from ctrace.inspector.files.writing import working_folder
 from ctrace.inspector.runs.capture_request import Options
 
@@ -63,7 +64,7 @@ class Limits(Struct, frozen=True):
     """The maximum for each count; a count that is missing has no limit."""
 
     most: Mapping[Count, int] = field(default_factory=dict)
-    coverage: float | None = None
+    coverage: Percent | None = None
     """The minimum percentage of ops in graphs, 0 to 100; None for no limit."""
 
     def over(self, other: "Limits") -> "Limits":
@@ -82,14 +83,14 @@ STRICT = Limits({Count.BREAKS: 0, Count.SKIPPED: 0, Count.RECOMPILES: 0, Count.L
 class Allow(Struct, frozen=True):
     """An entry of the policy that allows sites: which sites, and why."""
 
-    reason: str
-    gb: str | None = None
+    reason: Text
+    gb: GbId | None = None
     """A gb id, such as GB0170."""
-    place: str | None = None
+    place: Name | None = None
     """`policy_file.py::Class.method`, in which `*` and `?` are wildcards; the file may be the end of a path."""
-    text: str | None = None
+    text: Text | None = None
     """A part of the line's normalized source."""
-    expires: date | None = None
+    expires: Day | None = None
     """The last day on which it applies."""
     line: int = 0
     """Line in the policy."""
@@ -98,18 +99,18 @@ class Allow(Struct, frozen=True):
 class ModelRule(Struct, frozen=True):
     """An entry of the policy that names models, with settings for them."""
 
-    models: str
+    models: Name = field(name="path")
     """A path, a glob, `policy_file.py:name` or `package.module:name`; paths are relative to the policy's folder."""
     scenarios: tuple[str, ...] = ()
     """Names of the policy's scenarios; empty for all."""
     targets: tuple[str, ...] = ()
     """Names of targets; empty for the policy's targets."""
     limits: Limits = Limits()
-    timeout: float | None = None
+    timeout: Time | None = None
     """Seconds for one job; None for the policy's timeout."""
-    accuracy: bool | None = None
+    accuracy: Flag | None = None
     """Whether each kernel is compared with eager; None for the policy's choice."""
-    memory: bool | None = None
+    memory: Flag | None = None
     """Whether the memory of a step is followed; None for the policy's choice."""
     line: int = 0
 
@@ -125,13 +126,13 @@ class CheckPolicy(Struct, frozen=True):
     """Absolute paths whose code counts as the user's, in addition to those in pyproject.toml."""
     limits: Limits = Limits()
     allow: tuple[Allow, ...] = ()
-    timeout: float = 600.0
+    timeout: Time = 600.0
     """Seconds for one job."""
-    inductor_guards: bool = True
+    inductor_guards: Flag = True
     """Whether graphs with symbolic sizes are lowered to record Inductor's guards; see `Options`."""
-    accuracy: bool = False
+    accuracy: Flag = False
     """Whether the kernels of each model are built, and compared with eager and float64."""
-    memory: bool = False
+    memory: Flag = False
     """Whether the memory of a step of each model is followed."""
     file: str | None = None
     """The policy's file; None if there is no file, so that the policy has only defaults."""
