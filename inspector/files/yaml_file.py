@@ -37,7 +37,7 @@ _TODO = {
     "another document": "write one document: remove the line ---",
 }
 """Advice, keyed by a fragment of PyYAML's message (6.0.3)."""
-# PyYAML also raises these: for escapes such as "\\UFFFFFFFF", invalid dates, an empty !!int, thousands of digits.
+# PyYAML also raises these: for escapes such as "\UFFFFFFFF", invalid dates, an empty !!int, thousands of digits.
 _BROKEN = (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 Value = None | bool | int | float | str | tuple["YamlNode", ...] | dict[str, "YamlNode"]
@@ -95,7 +95,7 @@ def parse_yaml(data: bytes, file: str) -> YamlNode:
     root = _composed(text, file)
     if root is None:
         return YamlNode(None, file, 1)
-    return _Plain(file).made(root, 1, "", 0)
+    return _Plain(file).convert(root, 1, "", 0)
 
 
 def read_table(path: Path, *, ours: bool) -> Any:
@@ -237,7 +237,7 @@ class _Plain:
         self._file = file
         self._left = _MOST
 
-    def made(self, node: yaml.Node, line: int, name: str, depth: int) -> YamlNode:
+    def convert(self, node: yaml.Node, line: int, name: str, depth: int) -> YamlNode:
         """Convert a node and its children to a value."""
         self._left -= 1
         if self._left < 0 or depth > _DEEPEST:
@@ -246,11 +246,12 @@ class _Plain:
             case yaml.MappingNode(tag=tag) if tag == f"{_TAG}map":
                 return YamlNode(dict(self._pairs(node, name, depth)), self._file, line, name)
             case yaml.SequenceNode(tag=tag) if tag == f"{_TAG}seq":
-                entries = (self.made(each, each.start_mark.line + 1, name, depth + 1) for each in node.value)
+                entries = (self.convert(each, each.start_mark.line + 1, name, depth + 1) for each in node.value)
                 return YamlNode(tuple(entries), self._file, line, name)
             case yaml.ScalarNode(tag=tag) if tag.removeprefix(_TAG) in _TEXTS:
                 return YamlNode(self._scalar(node, line), self._file, line, name)
-        raise _error(self._file, line, f"the tag {_shown_tag(node.tag)} is not allowed", "leave it out")
+        tag = node.tag.replace(_TAG, "!!")
+        raise _error(self._file, line, f"the tag {shown(tag)} is not allowed", "leave it out")
 
     def _pairs(self, table: yaml.MappingNode, name: str, depth: int) -> Iterator[tuple[str, YamlNode]]:
         seen: dict[str, int] = {}
@@ -261,7 +262,7 @@ class _Plain:
                 first = f"the first time in line {seen[key]}"
                 raise _error(self._file, line, f"{shown(key)} is defined twice, {first}", "take one of them out")
             seen[key] = line
-            yield key, self.made(node, line, ".".join(filter(None, (name, shown(key)))), depth + 1)
+            yield key, self.convert(node, line, ".".join(filter(None, (name, shown(key)))), depth + 1)
 
     def _key(self, node: yaml.Node, line: int) -> str:
         if node.tag == f"{_TAG}merge":
@@ -291,7 +292,3 @@ class _Plain:
         if any("\ud800" <= letter <= "\udfff" for letter in text):
             raise _error(self._file, line, "there is half a character, a surrogate", "write the complete character")
         return text
-
-
-def _shown_tag(tag: str) -> str:
-    return shown(tag.replace(_TAG, "!!"))

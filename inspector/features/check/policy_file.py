@@ -18,7 +18,6 @@ from ctrace.inspector.features.check.policy_values import (
     Percent,
     Size,
     Whole,
-    any_table,
     entries,
     name,
     read,
@@ -47,7 +46,7 @@ _ALLOW = ("gb", "place", "text", "reason", "expires")
 
 def _limits(node: YamlNode) -> Limits:
     """Read the limits of the policy or of one model."""
-    for key, child in any_table(node).items():
+    for key, child in table(node).items():
         if key in _BY_OWNER:
             raise wrong(child, f"unknown key {key} in limits", f"write it as {_BY_OWNER[Count(key)]}")
     keys = table(node, (Count.BREAKS, *_COUNTS, _COVERAGE))
@@ -230,7 +229,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 def _scenarios(node: YamlNode) -> dict[str, Options]:
     """Read all scenarios, by name."""
-    ways = any_table(node)
+    ways = table(node)
     for key, child in ways.items():
         if not _NAME.fullmatch(key):
             what = f"{shown(key) or 'an empty text'} is not a scenario name"
@@ -239,7 +238,7 @@ def _scenarios(node: YamlNode) -> dict[str, Options]:
 
 
 def _options(node: YamlNode) -> Options:
-    for key, child in any_table(node).items():
+    for key, child in table(node).items():
         if key in _ELSEWHERE:
             raise wrong(child, f"a scenario has no option {key}", _ELSEWHERE[key])
     return Options(**read_fields(node, Options, _SCENARIO_KEYS, **_READERS))
@@ -273,7 +272,8 @@ def _unless_null(node: YamlNode, read_value: Callable[[YamlNode], Any]) -> Any:
 def _layers(node: YamlNode) -> int:
     if node.value == 0:
         raise wrong(node, "layers is 0", "write how many layers to keep of each list, such as 2")
-    return read(node, Whole)
+    layers: int = read(node, Whole)
+    return layers
 
 
 def _mode(node: YamlNode) -> str:

@@ -1,7 +1,8 @@
 """The kinds of values in a policy, and how a table becomes the fields of a Struct.
 
 A field's type is a type for msgspec, whose `Meta` has the words of an error: what is expected (`title`) and what to
-write (`description`). Where a check needs more, a function in the annotation reads the value.
+write (`description`). Where a check needs more, a function in the annotation reads the value. Each function raises
+PolicyError for a value that is something else.
 
 msgspec converts one value at a time. In a whole file, it stops at the first mistake, even if an unknown key explains
 it, and its path names no line, nor keys that the author chose; here, the node knows both.
@@ -35,43 +36,27 @@ _WRITE_TIME = "write seconds, such as 600, or 90s, 10m or 1h; at most a week"
 def read_fields(
     node: YamlNode, kind: type[Struct], keys: Iterable[str], **readers: Callable[[YamlNode], Any]
 ) -> dict[str, Any]:
-    """Read a table with these keys only as the fields of a Struct; `readers` read fields that need more than a type.
-
-    Raises:
-        PolicyError: it is not a table, a key is unknown, or a value is wrong.
-    """
+    """Read a table with these keys only as the fields of a Struct; `readers` read fields that need more than a type."""
     children = table(node, keys)
-    fields = [each for each in structs.fields(kind) if each.encode_name in children]
-    return {
-        each.name: readers.get(each.name, partial(read, kind=each.type))(children[each.encode_name]) for each in fields
-    }
+    values = {}
+    for field in structs.fields(kind):
+        if field.encode_name in children:
+            reader: Callable[[YamlNode], Any] = readers.get(field.name, partial(read, kind=field.type))
+            values[field.name] = reader(children[field.encode_name])
+    return values
 
 
-def table(node: YamlNode, known: Iterable[str]) -> Mapping[str, YamlNode]:
-    """Return a table with known keys only; an empty value is an empty table.
-
-    Raises:
-        PolicyError: it is not a table, or has an unknown key.
-    """
-    names = tuple(known)
-    children = any_table(node)
-    for key, child in children.items():
-        if key not in names:
-            what = f"unknown key {shown(key) or 'without a name'} in {node.name or 'the policy'}"
-            raise wrong(child, what, near(key, names))
-    return children
-
-
-def any_table(node: YamlNode) -> Mapping[str, YamlNode]:
-    """Return a table with any keys; an empty value is an empty table.
-
-    Raises:
-        PolicyError: it is not a table.
-    """
+def table(node: YamlNode, known: Iterable[str] | None = None) -> Mapping[str, YamlNode]:
+    """Return a table, with known keys only, or with any keys; an empty value is an empty table."""
     if node.value is None:
         return {}
     if not isinstance(node.value, dict):
         raise refused(node, "a table", "write it as lines of key: value")
+    names = tuple(node.value if known is None else known)
+    for key, child in node.value.items():
+        if key not in names:
+            what = f"unknown key {shown(key) or 'without a name'} in {node.name or 'the policy'}"
+            raise wrong(child, what, near(key, names))
     return node.value
 
 
@@ -85,11 +70,7 @@ def entries(node: YamlNode) -> tuple[YamlNode, ...]:
 
 
 def read(node: YamlNode, kind: Any) -> Any:
-    """Read a value as an annotated type; None in the type says that the key may be missing.
-
-    Raises:
-        PolicyError: the value is something else.
-    """
+    """Read a value as an annotated type; None in the type says that the key may be missing."""
     kind = next(each for each in (kind, *get_args(kind)) if hasattr(each, "__metadata__"))
     note = kind.__metadata__[0]
     if callable(note):
@@ -107,11 +88,7 @@ def _converted(node: YamlNode, value: object, kind: Any) -> Any:
 
 
 def text(node: YamlNode) -> str:
-    """Return non-empty text.
-
-    Raises:
-        PolicyError: it is not text, or empty.
-    """
+    """Return non-empty text."""
     if isinstance(node.value, str) and node.value.strip():
         return node.value.strip()
     todo = "put it in quotes" if isinstance(node.value, bool | int | float) else "write a text"
@@ -119,11 +96,7 @@ def text(node: YamlNode) -> str:
 
 
 def name(node: YamlNode) -> str:
-    """Return text that can be a name or a path.
-
-    Raises:
-        PolicyError: it is not text, empty, or has characters that no name has.
-    """
+    """Return text that can be a name or a path."""
     found = text(node)
     if not found.isprintable() or len(found) > _LONGEST_NAME:
         todo = f"write it on one line, with at most {_LONGEST_NAME} characters and no invisible ones"

@@ -17,7 +17,7 @@ from ctrace.inspector.files.typed_json import required_names
 FORMATS = ("float64", "tf32", "float16", "bfloat16", "float8", "int8")
 """Formats that Tensor Cores support; `tf32` is float32 with fewer bits."""
 VECTOR_FORMATS = ("float64", "float32")
-_OURS = Path(__file__).parent / "gpus.yaml"
+_SHIPPED = Path(__file__).parent
 _A_FILE = re.compile(r"(?P<file>.+\.ya?ml)(?::(?P<name>[^/]*))?", re.IGNORECASE)
 _HERE = Path()
 _VENDOR = ("nvidia", "geforce", "tesla")
@@ -27,7 +27,7 @@ Entries = dict[str, dict[str, Any]]
 """The unchecked entries of a file, by name."""
 _ShortText = Annotated[str, Meta(pattern=r"\S", max_length=200)]
 _Threads = Annotated[int, Meta(ge=32, le=1 << 16)]
-_SharedBytes = Annotated[int, Meta(ge=1024, le=1 << 30, description="bytes")]
+_SharedBytes = Annotated[int, Meta(ge=1024, le=1 << 30, description=" (bytes)")]
 _Clock = Annotated[float, Meta(ge=1e6, le=1e12)]
 _Bandwidth = Annotated[float, Meta(ge=1e6, le=1e18)]
 _Rate = Annotated[float, Meta(ge=1e6, le=1e21)]
@@ -55,8 +55,8 @@ class TargetGpu(Struct, frozen=True):
     """Shared memory that a block can use by default."""
     shared_per_block_optin: _SharedBytes
     """Shared memory that a block can use if it requests it."""
-    memory: Annotated[int, Meta(ge=1 << 20, le=1 << 50, description="bytes")]
-    l2: Annotated[int, Meta(ge=0, le=1 << 40, description="bytes")]
+    memory: Annotated[int, Meta(ge=1 << 20, le=1 << 50, description=" (bytes)")]
+    l2: Annotated[int, Meta(ge=0, le=1 << 40, description=" (bytes)")]
     threads_per_block: _Threads = 1024
     warp: Annotated[int, Meta(ge=1, le=1024)] = 32
     clock: _Clock | None = None
@@ -160,7 +160,7 @@ def _in_file(file: Path, name: str | None, files: Sequence[str]) -> TargetGpu:
 
 @cache
 def _ours() -> dict[str, TargetGpu]:
-    return _built(_OURS, {}, ours=True)
+    return _built(_SHIPPED / "gpus.yaml", {}, ours=True)
 
 
 def _built(file: Path, below: Mapping[str, TargetGpu], *, ours: bool = False) -> dict[str, TargetGpu]:
@@ -275,7 +275,6 @@ _CAPABILITY = re.compile(r"(\d{1,3})\.(\d{1,2})")
 _SHARED = "CUDA C++ Programming Guide, by compute capability (as code: NVIDIA/cccl 004ad19, arch_traits.h)"
 _BY_CAPABILITY = ("registers", "threads", "shared", "shared_per_block", "shared_per_block_optin")
 _OF_ALL = {"threads_per_block": 1024, "warp": 32}
-_SHIPPED = Path(__file__).parent
 
 
 def check_facts(entry: Mapping[str, Any], where: str, source: str = "") -> dict[str, Any]:
@@ -384,8 +383,7 @@ def _out_of_limits(what: str, key: str, base: Any, limits: Meta) -> TargetError:
         return TargetError(f"{what}, not a short text", f'write it as {key}: "..."')
     if base is not int:
         return TargetError(what, f"write a number from {limits.ge:g} to {limits.le:g}")
-    unit = f" ({limits.description})"
-    return TargetError(what, f"write a whole number from {limits.ge} to {limits.le}{unit * bool(limits.description)}")
+    return TargetError(what, f"write a whole number from {limits.ge} to {limits.le}{limits.description or ''}")
 
 
 def _rates(key: str, value: object, where: str) -> dict[str, float]:
