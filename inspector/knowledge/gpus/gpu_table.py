@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
-from msgspec import Meta, Struct, ValidationError, convert, field
+from msgspec import Meta, Struct, convert, field
 
 from ctrace.inspector.errors import TargetError, near, shown
 from ctrace.inspector.files.typed_json import required_names
@@ -374,7 +374,7 @@ def _converted(what: str, value: object, kind: Any, where: str) -> Any:
         value = float(value)
     try:
         return convert(value, kind)
-    except ValidationError:
+    except ValueError:  # also what msgspec raises for half a character, "\ud800"
         raise _out_of_limits(f"{where}: {what} is {shown(value)}", what, base, limits) from None
 
 

@@ -185,6 +185,7 @@ class TestAFileOfTheUser:
             ("a: {extends: h100, clock: 1980}", "clock is 1980", "a number from 1e+06"),
             ("a: {extends: h100, clock: .inf}", "clock is inf", ""),
             ("a: {extends: h100, clock: 1e999}", "clock is inf", ""),
+            ('a: {extends: h100, clock: "\\ud800"}', "clock is", "a number from"),
             ("a: {extends: h100, capability: hopper}", "capability is hopper", '"9.0"'),
             ("a: {extends: h100, title: 3}", "title is 3, not a short text", 'title: "..."'),
             ("a: {extends: h100, shared_per_block: 300000}", "greater than shared_per_block_optin", "bytes"),
