@@ -5,7 +5,7 @@ import io
 import re
 import tokenize
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -60,15 +60,30 @@ def named_imports(node: ast.AST) -> list[str]:
     return []
 
 
-def imports(node: ast.AST, lazy: bool = False) -> Iterator[Import]:
-    """Yield every import below a node, in the order of the source."""
-    for name in named_imports(node):
-        relative = isinstance(node, ast.ImportFrom) and node.level > 0
-        yield Import(name, getattr(node, "lineno", 0), relative, lazy)
-    guarded = node.body if isinstance(node, ast.If) and is_type_checking(node) else []
-    deferred = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-    for child in ast.iter_child_nodes(node):
-        yield from imports(child, lazy or deferred or child in guarded)
+def laid_out(tree: ast.AST) -> list[tuple[ast.AST, bool]]:
+    """List a node and all below it in the order of the source, each with whether it runs later than its module."""
+    found = []
+    waiting = [(tree, False)]
+    while waiting:
+        node, lazy = waiting.pop()
+        found.append((node, lazy))
+        deferred = lazy or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        guarded = node.body if isinstance(node, ast.If) and is_type_checking(node) else []
+        below = [(child, deferred or child in guarded) for child in ast.iter_child_nodes(node)]
+        waiting += reversed(below)
+    return found
+
+
+def imports(nodes: Iterable[tuple[ast.AST, bool]]) -> Iterator[Import]:
+    """Yield every import among some nodes."""
+    for node, lazy in nodes:
+        if isinstance(node, (ast.Import, ast.ImportFrom, ast.Call)):
+            relative = isinstance(node, ast.ImportFrom) and node.level > 0
+            yield from (Import(name, node.lineno, relative, lazy) for name in named_imports(node))
+
+
+def imports_in(source: str) -> tuple[Import, ...]:
+    return tuple(imports(laid_out(ast.parse(source))))
 
 
 def layer(module: str) -> str | None:
@@ -98,15 +113,14 @@ def complaint(module: str, found: Import) -> str | None:
     return None
 
 
-@cache
 def imports_of(path: Path) -> tuple[Import, ...]:
-    """Read all imports of a file."""
-    return tuple(imports(ast.parse(path.read_text(encoding="utf-8"))))
+    """Return all imports of a module of the house."""
+    return summary(path).imports
 
 
 def complaints(source: str, module: str) -> list[str]:
     """Return `line: what is wrong` for every bad import in the source of a module."""
-    return complained(imports(ast.parse(source)), module)
+    return complained(imports_in(source), module)
 
 
 def complained(found_imports: Iterable[Import], module: str) -> list[str]:
@@ -115,7 +129,8 @@ def complained(found_imports: Iterable[Import], module: str) -> list[str]:
     return [f"{one.line}: {text}: {one.name}" for one, text in found if text]
 
 
-def modules() -> dict[str, Path]:
+@cache
+def modules() -> Mapping[str, Path]:
     """Return the file of every module in the tree, by its installed name."""
     found = {}
     for folder in ("ctrace", *LAYERS):
@@ -126,19 +141,76 @@ def modules() -> dict[str, Path]:
     return found
 
 
-@pytest.mark.parametrize(("module", "path"), [pytest.param(name, path, id=name) for name, path in modules().items()])
-def test_module_imports_downwards_only(module: str, path: Path):
-    assert complained(imports_of(path), module) == []
+@dataclass(frozen=True)
+class Summary:
+    """What the rules ask about a module."""
+
+    imports: tuple[Import, ...]
+    nested: list[int]
+    crowded: list[int]
+    by_position: list[int]
+    writing: list[str]
+    classes: list[str]
+    docstring: str | None
+
+
+@cache
+def summary(path: Path) -> Summary:
+    """Take a module apart once for all rules; its tree is not kept, since those of the house would fill the memory."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    with_laziness = laid_out(tree)
+    nodes = [node for node, _ in with_laziness]
+    return Summary(
+        imports=tuple(imports(with_laziness)),
+        nested=nested_conditionals(nodes),
+        crowded=crowded_statements(nodes),
+        by_position=records_by_position(nodes),
+        writing=written_files(nodes),
+        classes=[node.name for node in tree.body if isinstance(node, ast.ClassDef)],
+        docstring=ast.get_docstring(tree),
+    )
+
+
+def nodes_of(source: str) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(source)))
+
+
+def test_modules_import_downwards_only():
+    found = {module: complained(imports_of(path), module) for module, path in modules().items()}
+    assert {module: bad for module, bad in found.items() if bad} == {}
 
 
 def test_every_layer_is_checked():
     assert {layer(module) for module in modules()} == {None, *LAYERS}
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "tests").rglob("*.py")), ids=lambda path: path.stem)
-def test_tests_use_the_installed_names(path: Path):
-    found = imports_of(path)
-    assert [one for one in found if one.name.split(".")[0] in LAYERS] == []
+BARE = re.compile(rf"(?<![\w./])(?:{'|'.join(LAYERS)})\b(?!/)")
+"""A layer's name without `ctrace.` before it: text without one imports none by it, and is not taken apart."""
+
+
+def bare_imports(source: str) -> list[str]:
+    """Return the imports of a layer by its bare name."""
+    if not BARE.search(source):
+        return []
+    return [one.name for one in imports_in(source) if one.name.split(".")[0] in LAYERS]
+
+
+def test_tests_use_the_installed_names():
+    found = {path: bare_imports(path.read_text(encoding="utf-8")) for path in (ROOT / "tests").rglob("*.py")}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("from ctrace.cli import console\nimport ctrace.reports", []),
+        ("import reports", ["reports"]),
+        ("def f():\n    from cli.console import out", ["cli.console.out"]),
+        ("import_module(\n    'inspector.facts'\n)", ["inspector.facts"]),
+    ],
+)
+def test_a_bare_name_is_found(source: str, names: list[str]):
+    assert bare_imports(source) == names
 
 
 @pytest.mark.parametrize(
@@ -336,7 +408,7 @@ def test_no_module_imports_in_a_circle():
 )
 def test_a_circle_is_found(source: str):
     texts = {"ctrace.a": source, "ctrace.b": "from ctrace.c import h", "ctrace.c": "def f():\n    import ctrace.a"}
-    found = {module: tuple(imports(ast.parse(text))) for module, text in texts.items()}
+    found = {module: imports_in(text) for module, text in texts.items()}
     assert set(circle(found)) == set(texts)
     assert circle({**found, "ctrace.c": ()}) == []
 
@@ -372,20 +444,28 @@ OWN_WRITERS = {"ctrace.inspector.features.fix.repairs.trial_runs"}
 def test_files_are_written_in_one_place():
     """A full disk, a folder that vanished and a cut write are handled there; the child process has no such care."""
     bad = [
-        f"{module}: {ast.unparse(node)}"
+        f"{module}: {text}"
         for module, path in modules().items()
         if not module.startswith("ctrace.inspector.files") and not is_torch_side(module) and module not in OWN_WRITERS
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Attribute) and node.attr in WRITING
+        for text in summary(path).writing
     ]
     assert bad == []
 
 
-def nested_conditionals(source: str) -> list[int]:
+def written_files(nodes: Iterable[ast.AST]) -> list[str]:
+    """Return the expressions that name one of the methods."""
+    return [ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute) and node.attr in WRITING]
+
+
+def test_what_writes_a_file_is_found():
+    assert written_files(nodes_of("path.write_text(text)\npath.read_text()")) == ["path.write_text"]
+
+
+def nested_conditionals(nodes: Iterable[ast.AST]) -> list[int]:
     """Return the lines of conditional expressions that have another one inside."""
     return sorted(
         node.lineno
-        for node in ast.walk(ast.parse(source))
+        for node in nodes
         if isinstance(node, ast.IfExp)
         and any(isinstance(below, ast.IfExp) for below in ast.walk(node) if below is not node)
     )
@@ -393,8 +473,7 @@ def nested_conditionals(source: str) -> list[int]:
 
 def test_conditional_expressions_are_not_nested():
     """`a if x else b if y else c` is said in statements: if and return, a match, or a mapping."""
-    sources = {module: path.read_text(encoding="utf-8") for module, path in modules().items()}
-    bad = [f"{module}:{line}" for module, source in sources.items() for line in nested_conditionals(source)]
+    bad = [f"{module}:{line}" for module, path in modules().items() for line in summary(path).nested]
     assert bad == []
 
 
@@ -409,15 +488,16 @@ def test_conditional_expressions_are_not_nested():
     ],
 )
 def test_a_nested_conditional_expression_is_found(source: str, lines: list[int]):
-    assert nested_conditionals(source) == lines
+    assert nested_conditionals(nodes_of(source)) == lines
 
 
-def crowded_statements(source: str) -> list[int]:
+def crowded_statements(nodes: Collection[ast.AST]) -> list[int]:
     """Return the lines of statements with two conditional expressions or more."""
-    tree = ast.parse(source)
+    if sum(isinstance(node, ast.IfExp) for node in nodes) < 2:
+        return []
     return sorted(
         node.lineno
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.stmt) and sum(isinstance(each, ast.IfExp) for each in own_expressions(node)) > 1
     )
 
@@ -433,8 +513,7 @@ def own_expressions(statement: ast.stmt) -> Iterator[ast.AST]:
 
 def test_a_statement_has_one_conditional_expression():
     """Facts that are there or not are found in statements, and then put into a record or a sentence."""
-    sources = {module: path.read_text(encoding="utf-8") for module, path in modules().items()}
-    bad = {module: lines for module, source in sources.items() if (lines := crowded_statements(source))}
+    bad = {module: lines for module, path in modules().items() if (lines := summary(path).crowded)}
     assert bad == {}
 
 
@@ -448,17 +527,17 @@ def test_a_statement_has_one_conditional_expression():
     ],
 )
 def test_a_crowded_statement_is_found(source: str, lines: list[int]):
-    assert crowded_statements(source) == lines
+    assert crowded_statements(nodes_of(source)) == lines
 
 
 _MOST_BY_POSITION = 8
 
 
-def records_by_position(source: str) -> list[int]:
+def records_by_position(nodes: Iterable[ast.AST]) -> list[int]:
     """Return the lines of calls of a class with more values by position than a reader can count."""
     return sorted(
         node.lineno
-        for node in ast.walk(ast.parse(source))
+        for node in nodes
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id.lstrip("_")[:1].isupper()
@@ -473,8 +552,7 @@ BY_POSITION = {
 
 
 def test_long_records_are_built_by_name():
-    sources = {module: path.read_text(encoding="utf-8") for module, path in modules().items()}
-    bad = {module: lines for module, source in sources.items() if (lines := records_by_position(source))}
+    bad = {module: lines for module, path in modules().items() if (lines := summary(path).by_position)}
     assert {module: lines for module, lines in bad.items() if module not in BY_POSITION} == {}
     assert bad.keys() >= BY_POSITION, "a module is done: leave it out of BY_POSITION"
 
@@ -484,13 +562,13 @@ def test_long_records_are_built_by_name():
     [("_Row(1, 2, 3, 4, 5, 6, 7, 8)", []), ("Row(1, 2, 3, 4, 5, 6, 7, 8, 9)", [1]), ("f(*range(9), 1)", [])],
 )
 def test_a_long_record_by_position_is_found(source: str, lines: list[int]):
-    assert records_by_position(source) == lines
+    assert records_by_position(nodes_of(source)) == lines
 
 
 def test_every_package_has_a_docstring():
     for module, path in modules().items():
         if path.name == "__init__.py":
-            assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), module
+            assert summary(path).docstring, module
 
 
 GUIDES = ("ARCHITECTURE.md", "CONTRIBUTING.md")
@@ -554,7 +632,7 @@ def test_packages_name_their_files():
     for module, path in modules().items():
         if path.name != "__init__.py":
             continue
-        named = re.findall(r"`(\w+\.py)`", ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
+        named = re.findall(r"`(\w+\.py)`", summary(path).docstring or "")
         assert {name for name in named if not (path.parent / name).exists()} == set(), module
 
 
@@ -583,6 +661,5 @@ def test_a_public_class_name_occurs_once():
     """So that a name in a message, a review or a search means one thing."""
     names: Counter[str] = Counter()
     for path in modules().values():
-        classes = (node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef))
-        names.update(each.name for each in classes if not each.name.startswith("_"))
+        names.update(name for name in summary(path).classes if not name.startswith("_"))
     assert [name for name, times in names.items() if times > 1] == []
