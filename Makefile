@@ -29,14 +29,19 @@ LINKED := cli inspector reports ctrace/__init__.py ctrace/__main__.py ctrace/py.
 SCRIPTS := $(wildcard tools/*.py benchmarks/*.py)
 PACKAGES := tools/matrix
 
-# Their tests import torch, which takes seconds.
-CHILD := tests/inspector/capture $(wildcard tests/inspector/features/*/child)
+MYPY := $(BIN)/mypy $(if $(PLATFORM),--platform $(PLATFORM)) -p ctrace -p tests $(addprefix -p ,$(notdir $(PACKAGES))) $(addprefix -m ,$(notdir $(SCRIPTS:.py=)))
+
+# These tests import torch, which takes seconds.
+WITH_TORCH := tests/inspector/capture $(wildcard tests/inspector/features/*/child) \
+	tests/inspector/features/cluster/test_what_lacks.py tests/inspector/features/fix/repairs/source/test_means.py \
+	tests/inspector/features/fix/repairs/source/test_runs.py tests/reports/dump/test_cpp_kernel.py \
+	tests/reports/dump/test_ejected_tests.py tests/reports/dump/test_place.py
 UNITS := tests/test_architecture.py tests/cli tests/inspector tests/reports
-FAST := -q -n 2 --dist worksteal -m "not integration and not slow and not thorough" $(UNITS) $(addprefix --ignore=,$(CHILD))
+FAST := -q --hypothesis-profile=quick -m "not integration and not slow and not thorough" $(addprefix --ignore=,$(WITH_TORCH))
 COVERED := -q -n 2 --dist worksteal -m "not integration and not slow" $(UNITS)
 
 .DELETE_ON_ERROR:
-.PHONY: help demo check coverage test long matrix lint format types editor bench truth traps schemas reference screens pictures docs views size clean
+.PHONY: help demo check check-types check-inspector check-screens coverage test long matrix lint format types editor bench truth traps schemas reference screens pictures docs views size clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -49,8 +54,25 @@ help:  ## List the targets
 demo: $(DEMO)/.ready  ## Explain a small attention model
 	$(DEMO)/bin/ctrace explain sample_models/attention.py
 
-check: lint types  ## Lint, types, architecture and the fast tests: before each commit
-	$(BIN)/python -m pytest $(FAST) $(ARGS)
+check: lint editor  ## Lint, types, architecture and the fast tests: before each commit
+	@echo "Types and tests run side by side; each prints its output when it ends."
+	@$(MAKE) --no-print-directory -j 3 check-types check-inspector check-screens
+
+# Two plain processes, each with a half of the tests: workers of xdist would both collect all of them.
+check-types:
+	$(call apart,$(MYPY))
+
+check-inspector:
+	$(call apart,$(BIN)/python -m pytest $(FAST) -o cache_dir=.pytest_cache/$@ tests/inspector $(ARGS))
+
+check-screens:
+	$(call apart,$(BIN)/python -m pytest $(FAST) -o cache_dir=.pytest_cache/$@ $(filter-out tests/inspector,$(UNITS)) $(ARGS))
+
+# Run a command and print its output at once. With ARGS, a half may have no test to run: that is 5.
+define apart
+@mkdir -p build/check
+@$(1) > build/check/$@.txt 2>&1; status=$$?; cat build/check/$@.txt; test $$status = 0 -o $$status = "$(if $(ARGS),5)"
+endef
 
 coverage: $(READY)  ## Measure what the fast tests cover; less than fail_under is an error
 	$(BIN)/python -m pytest --cov --cov-report=term $(COVERED) $(ARGS)
@@ -76,7 +98,7 @@ format: $(READY)  ## Fix what ruff can fix
 	$(BIN)/ruff format .
 
 types: $(READY) editor  ## Type-check
-	$(BIN)/mypy $(if $(PLATFORM),--platform $(PLATFORM)) -p ctrace -p tests $(addprefix -p ,$(notdir $(PACKAGES))) $(addprefix -m ,$(notdir $(SCRIPTS:.py=)))
+	$(MYPY)
 
 editor:  ## Lay out the code so that editors and pyright find it
 	@rm -rf build/types

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 # The time of an example depends on the machine.
 settings.register_profile("ctrace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("ctrace"), max_examples=20)  # for `make check`
 settings.load_profile("ctrace")
 
 # A shell starts background jobs with Ctrl-C ignored, and child processes would inherit that.

@@ -4,8 +4,9 @@ import ast
 import io
 import re
 import tokenize
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -211,6 +212,39 @@ def test_tests_use_the_installed_names():
 )
 def test_a_bare_name_is_found(source: str, names: list[str]):
     assert bare_imports(source) == names
+
+
+OF_TORCH = re.compile(r"""^(?:import torch|from torch\b|(?:\w+ = )?pytest\.importorskip\(["']torch)""", re.MULTILINE)
+
+
+def needs_torch(source: str) -> bool:
+    """Whether to collect the tests of a file is to import torch."""
+    at_top = ast.parse(source).body if OF_TORCH.search(source) else []
+    return any(OF_TORCH.match(ast.unparse(node)) for node in at_top)
+
+
+def test_make_check_imports_no_torch():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    patterns = re.findall(r"tests/[\w/*.]+", makefile.partition("\nWITH_TORCH :=")[2].partition("\nUNITS :=")[0])
+    left_out = {path for pattern in patterns for path in ROOT.glob(pattern)}
+    assert len(left_out) >= len(patterns) > 5
+    tests = [path for folder in LAYERS for path in (ROOT / "tests" / folder).rglob("test_*.py")]
+    collected = [path for path in tests if not left_out & {path, *path.parents}]
+    bad = [path for path in collected if needs_torch(path.read_text(encoding="utf-8"))]
+    assert bad == [], "import it in the test, and mark that `thorough`, or name the file in WITH_TORCH of the Makefile"
+
+
+@pytest.mark.parametrize(
+    ("source", "needs"),
+    [
+        ("import torch._dynamo", True),
+        ("torch = pytest.importorskip('torch')", True),
+        ("def test():\n    torch = pytest.importorskip('torch')", False),
+        ("SOURCE = '''\nimport torch\n'''", False),
+    ],
+)
+def test_what_needs_torch(source: str, needs: bool):
+    assert needs_torch(source) == needs
 
 
 @pytest.mark.parametrize(
@@ -491,14 +525,15 @@ def test_a_nested_conditional_expression_is_found(source: str, lines: list[int])
     assert nested_conditionals(nodes_of(source)) == lines
 
 
-def crowded_statements(nodes: Collection[ast.AST]) -> list[int]:
+def crowded_statements(nodes: Sequence[ast.AST]) -> list[int]:
     """Return the lines of statements with two conditional expressions or more."""
-    if sum(isinstance(node, ast.IfExp) for node in nodes) < 2:
-        return []
+    lines = sorted(node.lineno for node in nodes if isinstance(node, ast.IfExp))
     return sorted(
         node.lineno
         for node in nodes
-        if isinstance(node, ast.stmt) and sum(isinstance(each, ast.IfExp) for each in own_expressions(node)) > 1
+        if isinstance(node, ast.stmt)
+        and bisect_right(lines, node.end_lineno or node.lineno) - bisect_left(lines, node.lineno) > 1
+        and sum(isinstance(each, ast.IfExp) for each in own_expressions(node)) > 1
     )
 
 

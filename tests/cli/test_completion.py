@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.places import ROOT
+from tests.support.sampling import sampled
 
 BOOT = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from ctrace.cli.main import app; app(prog_name='ctrace')"
 ABOUT_CHECK = "Check that models compile as well as before"
@@ -21,13 +22,14 @@ def answer(**variables: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", sampled(["bash", "zsh", "fish"]))
 def test_the_script_of_a_shell_asks_ctrace(shell: str):
     assert f"_CTRACE_COMPLETE=complete_{shell}" in answer(_CTRACE_COMPLETE=f"source_{shell}")
 
 
 @pytest.mark.parametrize(
-    ("typed", "words"), [("ctrace ch", ["check"]), ("ctrace breaks --ex", ["--explain"]), ("ctrace no-such", [])]
+    ("typed", "words"),
+    sampled([("ctrace ch", ["check"]), ("ctrace breaks --ex", ["--explain"]), ("ctrace no-such", [])]),
 )
 def test_bash_gets_the_words_that_fit(typed: str, words: list[str]):
     position = str(len(typed.split()) - 1)
@@ -35,6 +37,7 @@ def test_bash_gets_the_words_that_fit(typed: str, words: list[str]):
     assert found.split() == words
 
 
+@pytest.mark.thorough
 def test_zsh_and_fish_also_get_the_help():
     asked = {"_TYPER_COMPLETE_ARGS": "ctrace ch", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     assert f'"check":"{ABOUT_CHECK}' in answer(_CTRACE_COMPLETE="complete_zsh", **asked)

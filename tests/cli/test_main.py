@@ -20,6 +20,7 @@ from ctrace.inspector.knowledge import releases
 from ctrace.inspector.runs.store import Store
 from tests.support import inprocess
 from tests.support.places import DATA, ROOT
+from tests.support.sampling import sampled
 
 COMMANDS = (
     "explain",
@@ -360,7 +361,7 @@ def test_runs_lists_and_prunes(tmp_path: Path) -> None:
     assert "No runs" in _ctrace("runs", cwd=tmp_path).stderr
 
 
-@pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}, {"TERM": "dumb"}])
+@pytest.mark.parametrize("environment", sampled([{}, {"NO_COLOR": "1"}, {"TERM": "dumb"}]))
 def test_a_pipe_gets_no_colors(environment: dict[str, str], tmp_path: Path) -> None:
     _saved(tmp_path)
     assert "\x1b" not in _process("explain", cwd=tmp_path, **environment).stdout
@@ -375,7 +376,8 @@ def test_a_reader_that_closes_early_is_no_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "what"), [(None, "torch is not installed"), ("2.9.1", "torch 2.9.1 is too old"), ("1.13", "too old")]
+    ("version", "what"),
+    sampled([(None, "torch is not installed"), ("2.9.1", "torch 2.9.1 is too old"), ("1.13", "too old")]),
 )
 def test_a_torch_out_of_range(version: str | None, what: str, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text("model = inputs = None\n")
@@ -411,14 +413,14 @@ def test_help_groups_commands_in_the_order_in_which_people_need_them(tmp_path: P
     assert below == ["  kernels", *(f"    {name}" for name in ("eject", "apply", "tune", "edit", "wrap"))]
 
 
-@pytest.mark.parametrize("words", [("explain", "model.py"), ("check", "--init", "model.py"), ("check", "model.py")])
-def test_without_torch_each_first_command_says_so_and_writes_nothing(words: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", sampled(["explain model.py", "check --init model.py", "check model.py"]))
+def test_without_torch_each_first_command_says_so_and_writes_nothing(command: str, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text("model = inputs = None\n")
     code = (
         "from importlib import metadata\ndef raise_(name): raise metadata.PackageNotFoundError\n"
         "metadata.version = raise_\n"
     )
-    done = _ctrace(*words, cwd=tmp_path, code=code)
+    done = _ctrace(*command.split(), cwd=tmp_path, code=code)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
         "ctrace: torch is not installed in this environment",
@@ -532,7 +534,9 @@ def test_no_triton(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and shutil.which("setpriv") is None, reason="root may write anywhere")
-@pytest.mark.parametrize("command", ["report model.py", "explain model.py --json -o new.json", "check --init model.py"])
+@pytest.mark.parametrize(
+    "command", sampled(["report model.py", "explain model.py --json -o new.json", "check --init model.py"])
+)
 def test_a_folder_without_permission_is_refused_before_anything_runs(command: str, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text("model = inputs = None\nopen('ran', 'w')\n")
     tmp_path.chmod(0o500)

@@ -45,6 +45,7 @@ def test_a_run_that_appears_is_listed(store: Store):
     assert found.get("/runs.json").json()["runs"][0]["name"] == "third"
 
 
+@pytest.mark.thorough
 def test_runs_and_differences_are_pages(store: Store):
     found = client(store)
     page = found.get("/run/before")
@@ -56,6 +57,7 @@ def test_runs_and_differences_are_pages(store: Store):
     assert "before → after" in diff.text
 
 
+@pytest.mark.thorough
 def test_a_changed_run_is_read_again(store: Store):
     found = client(store)
     before = found.get("/run/before").text

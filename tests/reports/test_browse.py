@@ -22,6 +22,7 @@ from tests.support.inprocess import ctrace
 from tests.support.looped import run
 from tests.support.places import DATA, ROOT
 from tests.support.poison import poisoned, poisons
+from tests.support.sampling import sampled
 
 MADE = {
     **sessions.ALL,
@@ -76,6 +77,7 @@ def test_every_view_opens(name: str, size: tuple[int, int]):
     drive(MADE[name], act, size)
 
 
+@pytest.mark.thorough
 def test_a_line_lights_up_its_nodes_and_back():
     async def act(app: Browser, pilot: Any) -> None:
         await pilot.press("2")
@@ -97,6 +99,7 @@ def test_a_line_lights_up_its_nodes_and_back():
     drive(load_log(RUN), act)
 
 
+@pytest.mark.thorough
 def test_a_click_picks_a_line():
     async def act(app: Browser, pilot: Any) -> None:
         await pilot.press("2")
@@ -157,7 +160,7 @@ def test_keys_are_listed():
 
 
 @pytest.mark.parametrize("way", poisons())
-@pytest.mark.parametrize("name", ["partial", "kernels", "guarded"])
+@pytest.mark.parametrize("name", sampled(["partial", "kernels", "guarded"]))
 def test_hostile_text_moves_no_cursor(name: str, way: str):
     session = poisoned(MADE.get(name) or sessions.PARTIAL, poisons()[way])
     texts = [line.plain for view in VIEWS for line in lines_of(view, session, 100)]
@@ -170,6 +173,7 @@ def test_hostile_text_moves_no_cursor(name: str, way: str):
     assert not any(re.search(r"[\x00-\x1f\x7f-\x9f\u202e\u2066\u200e]", each) for each in texts)
 
 
+@pytest.mark.thorough
 def test_a_million_lines_and_a_long_line_cost_one_screen():
     session = load_log(RUN)
     file = next(iter(session.listings))
@@ -191,7 +195,7 @@ def test_without_a_terminal_it_says_what_to_use():
     assert "ctrace explain" in found.err
 
 
-@pytest.mark.parametrize("way", ["q", "SIGTERM"])
+@pytest.mark.parametrize("way", sampled(["q", "SIGTERM"]))
 def test_the_terminal_is_left_as_it_was(way: str, tmp_path: Path):
     """The program leaves the alternate screen, shows the cursor, and stops mouse reports, on any end."""
     pid, terminal = pty.fork()

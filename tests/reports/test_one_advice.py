@@ -25,13 +25,14 @@ from ctrace.reports.terminal.recompiles_screen import recompiles_screen
 from ctrace.reports.wording.diagnosis_wording import asks_nothing, effects
 from tests.support.explained import explain_markdown, explained, screen_of
 from tests.support.golden import drawn
+from tests.support.sampling import sampled
 
 RUNS = Path(__file__).parents[1] / "data" / "runs"
 WIDE = 2_000
 """So that no line is broken."""
 
 
-@pytest.fixture(params=["advised", "skipped", "stepped", "varied"])
+@pytest.fixture(params=sampled(["advised", "skipped", "stepped", "varied"]))
 def session(request: pytest.FixtureRequest, tmp_path: Path) -> Session:
     with tarfile.open(RUNS / f"{request.param}.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")

@@ -14,6 +14,7 @@ from ctrace.inspector.log.dispatch import decode
 from ctrace.inspector.log.reader import Broken, LogEntry, parse, read
 from ctrace.inspector.session.build import build
 from tests.support.places import DATA
+from tests.support.sampling import examples
 
 PROJECT = "/home/user/project"
 MODEL = f"{PROJECT}/model.py"
@@ -50,7 +51,7 @@ GUARD_COST = {
 }  # fmt: skip
 """The cost of guards, as ctrace's hook writes it."""
 
-fuzzing = settings(deadline=None, derandomize=True, database=None, max_examples=40)
+fuzzing = settings(deadline=None, derandomize=True, database=None, max_examples=examples(40))
 """For property tests: the same examples on every run, so that failures are reproducible."""
 _scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6)
 any_json = st.recursive(

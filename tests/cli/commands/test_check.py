@@ -50,6 +50,7 @@ def test_a_trace_is_checked_recorded_and_compared(tmp_path: Path, traces: Path) 
     assert (tmp_path / "ctrace.lock").read_text() == before
 
 
+@pytest.mark.thorough
 def test_traces_need_no_torch(tmp_path: Path, traces: Path) -> None:
     done = _ctrace("check", "train", "--from-trace", "traces", cwd=tmp_path, code=NO_TORCH)
     assert (done.returncode, done.stderr) == (1, "")

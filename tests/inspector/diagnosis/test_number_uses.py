@@ -66,6 +66,7 @@ def test_a_tensor_stays_advised_where_an_op_takes_one():
     assert FIX in diagnose(changed("x = x * self.drop")).advice[0].text
 
 
+@pytest.mark.thorough
 def test_the_file_is_what_torch_says():
     torch = pytest.importorskip("torch")
     if not torch.__version__.startswith("2.13"):

@@ -20,6 +20,7 @@ from tests.inspector.diagnosis.scenes import FILE, broken, ran
 from tests.support import fusions, guarded, kernelsessions, recompiled, sessions, targeted, userkernels
 from tests.support.helpers import MODEL
 from tests.support.places import DATA, ROOT
+from tests.support.sampling import sampled
 
 MADE = {
     **sessions.ALL,
@@ -61,7 +62,7 @@ def check_each_once(session: Session) -> None:
     assert len(set(ids)) == len(ids)
 
 
-@pytest.mark.parametrize("log", sorted(DATA.glob("*.log")), ids=lambda log: log.stem)
+@pytest.mark.parametrize("log", sampled(sorted(DATA.glob("*.log"))), ids=lambda log: log.stem)
 def test_each_finding_of_a_recorded_run_is_in_one_cause(log: Path) -> None:
     check_each_once(load_log(log))
 

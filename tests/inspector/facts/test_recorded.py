@@ -9,6 +9,7 @@ import pytest
 from ctrace.inspector.facts.session import Coverage, Session
 from tests.support.helpers import PROJECT, recorded
 from tests.support.places import DATA, SCRIPTS
+from tests.support.sampling import sampled
 from tests.support.shapes import RECOMPILES, SHAPES
 
 LOGS = sorted(path.stem for path in DATA.glob("*.log"))
@@ -255,17 +256,17 @@ def test_facts(name: str):
     assert facts_of(session_of(name)) == FACTS[name]
 
 
-@pytest.mark.parametrize("name", LOGS)
+@pytest.mark.parametrize("name", sampled(LOGS))
 def test_nothing_in_a_recorded_log_is_unreadable(name: str):
     assert session_of(name).problems == ()
 
 
-@pytest.mark.parametrize("name", LOGS)
+@pytest.mark.parametrize("name", sampled(LOGS))
 def test_nothing_in_a_recorded_log_is_unknown(name: str):
     assert session_of(name).unknown == {}
 
 
-@pytest.mark.parametrize("name", LOGS)
+@pytest.mark.parametrize("name", sampled(LOGS))
 def test_lines_are_those_of_the_script(name: str):
     session = session_of(name)
     for found in session.breaks:
@@ -276,7 +277,7 @@ def test_lines_are_those_of_the_script(name: str):
         assert head.startswith(("@torch.compile", f"def {skip.function}(")) or skip.function == "<listcomp>"
 
 
-@pytest.mark.parametrize("name", LOGS)
+@pytest.mark.parametrize("name", sampled(LOGS))
 def test_every_finding_says_why_and_what_to_do(name: str):
     session = session_of(name)
     for found in session.breaks:
@@ -286,7 +287,7 @@ def test_every_finding_says_why_and_what_to_do(name: str):
         assert recompile.shared_by or all(cause.fix for cause in recompile.causes)
 
 
-@pytest.mark.parametrize("name", [name for name in LOGS if not name.endswith(".torch")])
+@pytest.mark.parametrize("name", sampled(name for name in LOGS if not name.endswith(".torch")))
 def test_versions_are_known(name: str):
     environment = session_of(name).environment
     assert all((environment.ctrace, environment.torch, environment.python, environment.device, environment.prefixes))
@@ -299,7 +300,7 @@ def test_of_a_log_of_torch_alone_the_version_is_known(name: str):
     assert not environment.ctrace
 
 
-@pytest.mark.parametrize("name", LOGS)
+@pytest.mark.parametrize("name", sampled(LOGS))
 def test_a_log_is_small_and_names_no_path_of_the_machine_that_recorded_it(name: str):
     text = (DATA / f"{name}.log").read_text(encoding="utf-8")
     assert len(text) < 220_000

@@ -11,6 +11,7 @@ from ctrace.inspector.facts.guard_facts import Guard, GuardNode, GuardText, Guar
 from ctrace.inspector.findings.guard_tree import count, latency_of, parse, with_frames
 from tests.support.helpers import MODEL, PREFIXES, SITE, TORCH_PREFIXES, fuzzing, recorded
 from tests.support.places import DATA
+from tests.support.sampling import sampled
 
 OWNERS = {**PREFIXES, **TORCH_PREFIXES}
 LIBRARY = Frame(f"{SITE}/einops/einops.py", 3, "rearrange")
@@ -222,7 +223,7 @@ class TestCount:
     def test_guards(self, text: str, number: int):
         assert count(text) == number == len(list(read(text).all_guards()))
 
-    @pytest.mark.parametrize("name", sorted(path.stem for path in DATA.glob("*.log")))
+    @pytest.mark.parametrize("name", sampled(sorted(path.stem for path in DATA.glob("*.log"))))
     def test_of_recorded_logs(self, name: str):
         for printed in recorded(name).guards.values():
             tree = parse(printed, OWNERS)

@@ -6,6 +6,7 @@ import pytest
 from ctrace.inspector.knowledge.counting import count, first_of, named
 from tests.support.places import ROOT
 
+ENDING = re.compile(r"""["'](?:s|es|ies)["']""")
 HAND_MADE = re.compile(r"""["'](?:s|es|ies)["'] if |else ["'](?:s|es|ies)["']""")
 
 
@@ -28,7 +29,11 @@ def test_a_plural_that_no_rule_makes() -> None:
 @pytest.mark.parametrize("folder", ["cli", "reports", "inspector"])
 def test_nobody_else_makes_plurals(folder: str) -> None:
     files = [file for file in (ROOT / folder).rglob("*.py") if file.name != "counting.py"]
-    found = {str(file): HAND_MADE.findall(ast.unparse(ast.parse(file.read_text()))) for file in files}
+    texts = {str(file): file.read_text() for file in files}
+    # Written anew, a condition is on one line; most files have no such word, and to write them all takes seconds.
+    found = {
+        file: HAND_MADE.findall(ast.unparse(ast.parse(text))) for file, text in texts.items() if ENDING.search(text)
+    }
     assert {file: each for file, each in found.items() if each} == {}
 
 

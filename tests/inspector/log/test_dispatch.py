@@ -29,6 +29,7 @@ from ctrace.inspector.log.log_line import LOG_SCHEMA
 from ctrace.inspector.log.reader import LogEntry, parse, read
 from tests.support.helpers import GUARD_COST, HOME, MODEL, PROJECT, Log, decoded
 from tests.support.places import ROOT
+from tests.support.sampling import sampled
 
 
 def event_of(log: Log) -> ev.Event:
@@ -432,7 +433,7 @@ def kept(written: Any, read: Any) -> Any:
     return sorted(read) if isinstance(read, set | frozenset) else read
 
 
-@pytest.mark.parametrize("path", recorded(), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sampled(recorded()), ids=lambda path: path.name)
 def test_records_read_as_they_were_written(path: Path) -> None:
     for entry in entries(path):
         event = decode(entry)

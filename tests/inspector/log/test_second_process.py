@@ -14,6 +14,7 @@ from ctrace.inspector.log.framing import frames, payload_of, records
 from ctrace.inspector.log.reader import Form, LogEntry, read
 from tests.inspector.log.test_reader import PREFIX, small_log
 from tests.support.helpers import Log
+from tests.support.sampling import sampled
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def test_a_changed_payload_that_no_view_reads_is_reported(tmp_path: Path, large:
 
 @pytest.mark.parametrize(
     "last",
-    ["os._exit(1)", "out.flush(); os._exit(1)", "out.write(HEAD.pack(3, True) + FRAME.pack(1, 2, 3, b'')); out.flush(); os._exit(1)"],
+    sampled(["os._exit(1)", "out.flush(); os._exit(1)", "out.write(HEAD.pack(3, True) + FRAME.pack(1, 2, 3, b'')); out.flush(); os._exit(1)"]),
     ids=["at once", "after a piece", "within a piece"],
 )  # fmt: skip
 def test_the_reader_does_the_rest_of_a_process_that_ends(
@@ -93,6 +94,7 @@ def test_the_reader_does_the_rest_of_a_process_that_ends(
 
 
 @pytest.mark.parametrize("hashed", ["True", "False", "len(piece) % 2 == 0"])
+@pytest.mark.thorough
 def test_it_does_not_matter_which_process_hashes(
     hashed: str, tmp_path: Path, large: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

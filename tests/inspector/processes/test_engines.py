@@ -11,6 +11,7 @@ from ctrace.inspector.errors import RunError, SetupError
 from ctrace.inspector.features.compare.ranks_of_job import read_job
 from ctrace.inspector.processes.engines import Engine, results_of
 from tests.support.places import DATA
+from tests.support.sampling import sampled
 
 JOB = DATA / "ranks" / "shape"
 CALLS = [(number, 3) for number in range(7)]
@@ -24,7 +25,7 @@ def fails(_number: int) -> None:
     raise RunError("this log cannot be read", "try another one")
 
 
-@pytest.mark.parametrize("is_large", [True, False])
+@pytest.mark.parametrize("is_large", sampled([True, False]))
 def test_results_come_in_order(is_large: bool):
     assert list(results_of(product, CALLS, Engine.PROCESSES, is_large=is_large)) == [0, 3, 6, 9, 12, 15, 18]
 
@@ -44,6 +45,7 @@ def test_a_folder_named_ray_is_not_ray(monkeypatch: pytest.MonkeyPatch):
         read_job(JOB, engine=Engine.RAY)
 
 
+@pytest.mark.thorough
 def test_error_in_a_process_is_the_error_here():
     with pytest.raises(RunError, match="this log cannot be read") as caught:
         list(results_of(fails, [(1,), (2,)], Engine.PROCESSES, is_large=True))

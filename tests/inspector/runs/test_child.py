@@ -17,6 +17,7 @@ from ctrace.inspector.errors import SetupError
 from ctrace.inspector.processes.spawned import Grouped, WatchedProgram, started
 from ctrace.inspector.runs.child import ChildProcess
 from tests.support.places import ROOT
+from tests.support.sampling import sampled
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper")
 DAEMON = """\
@@ -145,9 +146,9 @@ with ChildProcess(has_terminal=bool(int(sys.argv[2]))).running([sys.executable, 
 
 
 @linux
-@pytest.mark.parametrize("shares", ["0", "1"], ids=["alone", "shares the terminal"])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGQUIT])
-@pytest.mark.parametrize("whom", ["command", "group"])
+@pytest.mark.parametrize("shares", sampled(["0", "1"]), ids=["alone", "shares the terminal"])
+@pytest.mark.parametrize("number", sampled([signal.SIGKILL, signal.SIGTERM, signal.SIGQUIT]))
+@pytest.mark.parametrize("whom", sampled(["command", "group"]))
 def test_whatever_ends_the_command_ends_it_all(shares: str, number: signal.Signals, whom: str, mark: str) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", _PARENT, CHILD + DAEMON + SLEEPS, shares],

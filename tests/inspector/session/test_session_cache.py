@@ -22,6 +22,7 @@ from ctrace.inspector.session import session_cache
 from ctrace.inspector.session.session_cache import SessionCache
 from tests.support.helpers import Log
 from tests.support.places import DATA
+from tests.support.sampling import sampled
 
 TORCH = DATA / "print_break.torch.log"
 EVERY = sorted(DATA.glob("*.log"))
@@ -79,14 +80,14 @@ def with_texts(session: Session) -> object:
     return rest, printed, guards, code, modules, records, all_metrics(session)
 
 
-@pytest.mark.parametrize("path", EVERY, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sampled(EVERY), ids=lambda path: path.stem)
 def test_a_large_log_says_the_same_as_a_small_one(path: Path, monkeypatch: pytest.MonkeyPatch):
     found = load_log(path)
     monkeypatch.setattr(loading, "_LARGE", 1 << 40)
     assert with_texts(found) == with_texts(load_log(path))
 
 
-@pytest.mark.parametrize("path", EVERY, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sampled(EVERY), ids=lambda path: path.stem)
 def test_an_index_has_the_whole_session(path: Path, tmp_path: Path):
     first = load_log(path, indexes=tmp_path / ".logs")
     index = SessionCache(tmp_path / ".logs", path)

@@ -13,6 +13,7 @@ from ctrace.reports.gate.annotations import MOST, render_annotations
 from tests.reports.gate.texts import ANY, full_of
 from tests.support import outcomes
 from tests.support.golden import assert_golden
+from tests.support.sampling import examples
 
 Command = tuple[str, dict[str, str], str]
 
@@ -80,7 +81,7 @@ def test_notes_are_no_warnings() -> None:
 
 
 @given(ANY)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_any_text_survives(text: str) -> None:
     commands = _read(render_annotations(full_of(text)))
     assert [name for name, _, _ in commands] == ["error"] * 3 + ["notice"]
@@ -88,7 +89,7 @@ def test_any_text_survives(text: str) -> None:
 
 
 @given(ANY.filter(lambda text: "/" not in text and text.strip(".")))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_any_file_name_survives(name: str) -> None:
     found = GateFinding(FindingKind.WRONG, "x", file=f"/a/{name}", line=3)
     properties = _read(render_annotations(outcomes.outcome(findings=(found,))))[0][1]

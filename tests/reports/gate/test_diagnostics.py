@@ -13,6 +13,7 @@ from ctrace.reports.gate.diagnostics import render_diagnostics
 from ctrace.reports.gate.sarif import render_sarif
 from tests.reports.gate.texts import ANY, full_of
 from tests.support import outcomes
+from tests.support.sampling import examples
 
 
 def _diagnostics(outcome: CheckOutcome) -> list[dict[str, Any]]:
@@ -46,13 +47,13 @@ def test_a_place_without_columns_is_its_whole_line() -> None:
 
 
 @given(ANY.filter(lambda text: "/" not in text and text.strip(".")))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_any_file_name_survives(name: str) -> None:
     (file,) = _diagnostics(outcomes.only(outcomes.new_site(replace(outcomes.BRANCH, file=f"{outcomes.CWD}/{name}"))))
     assert unquote_to_bytes(file["uri"]).endswith(b"/" + name.encode("utf-8", "surrogatepass"))
 
 
 @given(ANY.filter(str.strip))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_any_text_is_json(text: str) -> None:
     _diagnostics(full_of(text))

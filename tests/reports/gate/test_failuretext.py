@@ -13,6 +13,7 @@ from ctrace.reports.gate.failuretext import failure_text
 from tests.reports.gate.texts import ANY, full_of
 from tests.support import outcomes
 from tests.support.golden import assert_golden
+from tests.support.sampling import examples
 
 JOB = JobKey("tests/test_mask.py::test_mask[float32]#2")
 
@@ -53,7 +54,7 @@ def test_findings_about_the_lock_are_shown_too() -> None:
 
 
 @given(ANY)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_foreign_text_cannot_control_the_terminal(text: str) -> None:
     shown = failure_text(full_of(text), 80, is_by_lock=True)
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", shown)

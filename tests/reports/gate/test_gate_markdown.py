@@ -12,6 +12,7 @@ from ctrace.reports.gate.gate_markdown import render_table
 from tests.reports.gate.texts import ANY, full_of
 from tests.support import outcomes
 from tests.support.golden import assert_golden
+from tests.support.sampling import examples, sampled
 
 _READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 _OURS = re.compile(r"</?(details|summary|sub|code)>")
@@ -53,7 +54,7 @@ def test_foreign_text_is_not_markup(name: str) -> None:
 
 
 @given(ANY)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_any_foreign_text_is_not_markup(text: str) -> None:
     report = render_table(full_of(text))
     report.encode()
@@ -76,7 +77,7 @@ def _huge(text: str) -> CheckOutcome:
     return replace(found, checked=(*found.checked, *jobs), notes=(text,) * 2000)
 
 
-@pytest.mark.parametrize("text", ["x" * 20, "|\\" * 400, "@" * 400, "x" * 9000])
+@pytest.mark.parametrize("text", sampled(["x" * 20, "|\\" * 400, "@" * 400, "x" * 9000]))
 def test_a_report_fits_a_comment_and_counts_omitted_lines(text: str) -> None:
     report = render_table(_huge(text))
     assert len(report) <= 60_000, "GitHub takes 65,536 characters in a comment"

@@ -14,6 +14,7 @@ from ctrace.reports.gate.gate_screen import check_screen
 from tests.reports.gate.texts import ANY, full_of
 from tests.support import outcomes
 from tests.support.golden import WIDTHS, assert_golden, drawn
+from tests.support.sampling import examples
 
 
 def _screen(outcome: CheckOutcome, width: int = 80, *, colors: bool = False) -> str:
@@ -35,7 +36,7 @@ def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(name: str, width: in
 
 
 @given(ANY)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_foreign_text_cannot_control_the_terminal(text: str) -> None:
     screen = _screen(full_of(text))
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", screen)

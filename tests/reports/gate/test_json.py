@@ -10,6 +10,7 @@ from ctrace.reports.gate.json import render_check_json
 from tests.reports.gate.texts import ANY, full_of
 from tests.support import outcomes
 from tests.support.golden import assert_golden
+from tests.support.sampling import examples
 
 
 @pytest.mark.parametrize("name", ["worse", "failed", "wrong"])
@@ -39,7 +40,7 @@ def test_a_job_without_results_has_no_counts() -> None:
 
 
 @given(ANY)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_any_text_survives_and_can_be_encoded(text: str) -> None:
     report = render_check_json(full_of(text))
     note = json.loads(report.encode())["notes"][0]

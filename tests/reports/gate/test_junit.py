@@ -13,6 +13,7 @@ from tests.reports.gate.texts import ANY, full_of
 from tests.support import outcomes
 from tests.support.golden import assert_golden
 from tests.support.places import DATA
+from tests.support.sampling import examples
 
 WHEN = datetime(2026, 1, 31, 12, 30, 5)
 SCHEMA = xmlschema.XMLSchema(str(DATA / "junit.xsd"))
@@ -43,7 +44,7 @@ def test_the_schema_holds(name: str) -> None:
 
 
 @given(ANY)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_the_schema_holds_for_any_text(text: str) -> None:
     SCHEMA.validate(_report(full_of(text)).encode().decode())
 

@@ -17,6 +17,7 @@ from tests.reports.gate.texts import ANY, full_of
 from tests.support import outcomes
 from tests.support.golden import assert_golden
 from tests.support.places import DATA
+from tests.support.sampling import examples
 
 _SCHEMA = json.loads((DATA / "sarif.json").read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(_SCHEMA)
@@ -48,13 +49,13 @@ def test_the_schema_holds(name: str) -> None:
 
 
 @given(ANY.filter(str.strip))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_the_schema_holds_for_any_text(text: str) -> None:
     _run(full_of(text))
 
 
 @given(ANY.filter(lambda text: "/" not in text and text.strip(".")))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_any_file_name_survives(name: str) -> None:
     site = _result(replace(outcomes.BRANCH, file=f"{outcomes.CWD}/{name}"))
     uri = site["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]

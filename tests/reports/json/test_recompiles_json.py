@@ -12,6 +12,7 @@ from tests.support import recompiled, sessions
 from tests.support.explained import explained
 from tests.support.helpers import recorded
 from tests.support.places import DATA
+from tests.support.sampling import sampled
 
 ALL = {**sessions.ALL, **recompiled.ALL}
 
@@ -75,7 +76,7 @@ def test_unknown_values_are_null() -> None:
     assert (cache["ops_in_eager"], cache["entries"][0]["seconds"], data["groups"][0]["seconds"]) == (None, None, None)
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in DATA.glob("*.log")))
+@pytest.mark.parametrize("name", sampled(sorted(path.stem for path in DATA.glob("*.log"))))
 def test_recorded_logs(name: str) -> None:
     session = recorded(name)
     seen = [group["compilations"] for group in _data(session)["groups"]]

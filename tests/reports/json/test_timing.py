@@ -1,6 +1,7 @@
 """`ctrace time --json` and `ctrace cudagraphs --json`."""
 
 import json
+from functools import cache
 
 import jsonschema
 import pytest
@@ -15,16 +16,21 @@ from ctrace.reports.json.printer import render
 from tests.support import sessions, timings
 
 
+@cache
+def validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(schemas.closed(schemas.schema_of("time")))
+
+
 @pytest.mark.parametrize("name", timings.ALL)
 def test_one_configuration_matches_its_schema(name: str) -> None:
     data = json.loads(render(timing_document(Timings("model.py", (timings.ALL[name],)))))
-    jsonschema.validate(data, schemas.closed(schemas.schema_of("time")))
+    validator().validate(data)
 
 
 @pytest.mark.parametrize("name", timings.TABLES)
 def test_a_table_matches_its_schema(name: str) -> None:
     data = json.loads(render(timing_document(timings.TABLES[name])))
-    jsonschema.validate(data, schemas.closed(schemas.schema_of("time")))
+    validator().validate(data)
     assert [each["name"] for each in data["configurations"]]
 
 

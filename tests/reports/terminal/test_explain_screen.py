@@ -23,6 +23,7 @@ from tests.support.compared import NOTHING_COMPARED, RIGHT, WRONG
 from tests.support.explained import screen_of
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.places import DATA
+from tests.support.sampling import sampled
 from tests.support.timings import measured, setup, timed
 
 
@@ -105,7 +106,7 @@ def test_any_model_fits_60_lines(width: int) -> None:
     assert "and 7 more problems: see --json" in screen
 
 
-@pytest.mark.parametrize("log", sorted(DATA.glob("*.log")), ids=lambda log: log.stem)
+@pytest.mark.parametrize("log", sampled(sorted(DATA.glob("*.log"))), ids=lambda log: log.stem)
 def test_recorded_runs_fit(log: Path) -> None:
     session = load_log(log)
     lines = len(_screen(session, 80).splitlines())

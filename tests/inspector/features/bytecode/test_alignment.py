@@ -22,6 +22,7 @@ from ctrace.inspector.features.bytecode.opcodes import index_at
 from ctrace.inspector.features.bytecode.stackwalk import walked
 from ctrace.inspector.source.disassembly import disassembled
 from tests.support.helpers import recorded
+from tests.support.sampling import examples
 
 CONSTANTS = (Constant("NoneType", "None"), Constant("int", "1"), Constant("Tensor", "<Tensor>"))
 PLAIN = [
@@ -83,7 +84,7 @@ def assert_same(old: Code, new: Code, pairs: tuple[Pair, ...]) -> None:
             assert where[index_at(old, one.target)] == index_at(new, other.target)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(codes(), codes())
 def test_edits_make_the_new_code_of_the_old_one(old: Code, new: Code) -> None:
     pairs = align(old, new)
@@ -139,6 +140,7 @@ def test_constants_are_compared_by_value_not_by_index(name: str) -> None:
     assert align(old, new) == (((0, 0),) if name == "a" else ())
 
 
+@pytest.mark.thorough
 def test_a_thousand_equal_instructions_take_no_time() -> None:
     load = [instruction(2 * at, "LOAD_FAST", 0, "x", 1) for at in range(1500)]
     other = [replace(each, arg=1, text="y") for each in load]

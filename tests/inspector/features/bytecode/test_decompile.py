@@ -15,6 +15,7 @@ from ctrace.inspector.features.bytecode.reconstruct import FunctionSource, NotRe
 from ctrace.inspector.features.bytecode.symbolic_machine import StopError
 from ctrace.inspector.source.disassembly import disassembled
 from tests.inspector.decompile import cases, recording
+from tests.support.sampling import examples
 
 
 def source_of(function):
@@ -269,7 +270,7 @@ def check(text):
     return found
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(bodies, expressions)
 def test_random_functions_are_right_or_refused(body, last):
     lines = "\n".join("    " + line for line in f"{body}\nreturn {last}".splitlines())

@@ -19,6 +19,7 @@ from ctrace.inspector.processes.system_calls import answer, listing, stamp
 from ctrace.inspector.runs.answers import ObservedAnswers
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.circumstances import file_digest
+from tests.support.sampling import sampled
 
 KEY = JobKey("net.py")
 STATE = CheckedState(KEY, "2.13", {Count.GRAPHS: 1}, 100.0)
@@ -93,27 +94,29 @@ def all_questions() -> tuple[ObservedAnswers, Asked]:
 
 @pytest.mark.parametrize(
     "change",
-    [
-        lambda: Path("missing").touch(),
-        lambda: Path("missing").mkdir(),
-        lambda: Path("missing").symlink_to("net.py"),
-        steps(lambda: Path("no/folder").mkdir(parents=True), lambda: Path("no/folder/x").touch()),
-        steps(lambda: Path("link").unlink(), lambda: Path("link").symlink_to("data")),
-        lambda: Path("net.py").chmod(0o755),
-        steps(lambda: shutil.rmtree("data"), lambda: Path("data").touch()),
-        lambda: Path("data/two").touch(),
-        steps(lambda: Path("data/one").unlink(), lambda: Path("data/one").mkdir()),
-        lambda: Path("extra.py").touch(),
-        steps(lambda: Path("extra").mkdir(), lambda: Path("extra/__init__.py").touch()),
-        lambda: Path("extra.cpython-311-x86_64-linux-gnu.so").touch(),
-        lambda: Path("data/sub.py").touch(),
-        lambda: Path("native.bin").write_text("txet\n"),
-        lambda: os.utime("library/a.py"),
-        lambda: Path("library/x-1.0.dist-info").mkdir(),
-        lambda: os.environ.update(ASKED="2"),
-        lambda: os.environ.update(MISSING=""),
-        lambda: os.environ.pop("ASKED"),
-    ],
+    sampled(
+        [
+            lambda: Path("missing").touch(),
+            lambda: Path("missing").mkdir(),
+            lambda: Path("missing").symlink_to("net.py"),
+            steps(lambda: Path("no/folder").mkdir(parents=True), lambda: Path("no/folder/x").touch()),
+            steps(lambda: Path("link").unlink(), lambda: Path("link").symlink_to("data")),
+            lambda: Path("net.py").chmod(0o755),
+            steps(lambda: shutil.rmtree("data"), lambda: Path("data").touch()),
+            lambda: Path("data/two").touch(),
+            steps(lambda: Path("data/one").unlink(), lambda: Path("data/one").mkdir()),
+            lambda: Path("extra.py").touch(),
+            steps(lambda: Path("extra").mkdir(), lambda: Path("extra/__init__.py").touch()),
+            lambda: Path("extra.cpython-311-x86_64-linux-gnu.so").touch(),
+            lambda: Path("data/sub.py").touch(),
+            lambda: Path("native.bin").write_text("txet\n"),
+            lambda: os.utime("library/a.py"),
+            lambda: Path("library/x-1.0.dist-info").mkdir(),
+            lambda: os.environ.update(ASKED="2"),
+            lambda: os.environ.update(MISSING=""),
+            lambda: os.environ.pop("ASKED"),
+        ]
+    ),
 )
 def test_another_answer_counts(change: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASKED", "1")
@@ -128,18 +131,20 @@ def test_another_answer_counts(change: Callable[[], Any], monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(
     "change",
-    [
-        lambda: None,
-        lambda: os.utime("net.py"),
-        lambda: os.utime("native.bin"),
-        lambda: Path("unrelated.py").touch(),
-        lambda: Path("notes.txt").touch(),
-        lambda: Path("missing2").touch(),
-        lambda: Path("extra.txt").touch(),
-        steps(lambda: Path("data/__pycache__").mkdir(), lambda: Path("__pycache__").mkdir()),
-        lambda: Path("data/one").write_text("two\n"),
-        lambda: os.environ.update(NEITHER_ASKED_NOR_NATIVE="1", SHLVL="7", _="/bin/x"),
-    ],
+    sampled(
+        [
+            lambda: None,
+            lambda: os.utime("net.py"),
+            lambda: os.utime("native.bin"),
+            lambda: Path("unrelated.py").touch(),
+            lambda: Path("notes.txt").touch(),
+            lambda: Path("missing2").touch(),
+            lambda: Path("extra.txt").touch(),
+            steps(lambda: Path("data/__pycache__").mkdir(), lambda: Path("__pycache__").mkdir()),
+            lambda: Path("data/one").write_text("two\n"),
+            lambda: os.environ.update(NEITHER_ASKED_NOR_NATIVE="1", SHLVL="7", _="/bin/x"),
+        ]
+    ),
 )
 def test_the_same_answers_are_reused(change: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NEITHER_ASKED_NOR_NATIVE", "SHLVL", "_"):

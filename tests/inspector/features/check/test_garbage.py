@@ -19,6 +19,7 @@ from ctrace.inspector.features.check.policy_file import load_policy
 from ctrace.inspector.features.check.policy_model import Count
 from ctrace.inspector.features.check.policy_starter import starter
 from tests.support.helpers import any_json, fuzzing
+from tests.support.sampling import examples
 
 POLICY = re.sub(r"^#(?=[a-z]|  )", "", starter(["models/*.py", "*.py"], targets=["cpu", "h100"]), flags=re.MULTILINE)
 _KEYS = sorted(set(re.findall(r"\w+(?=:)", POLICY)))
@@ -36,7 +37,7 @@ _VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_WORDS | st.text(max_size=6), inner, max_size=4),
     max_leaves=8,
 )
-_fuzz = settings(fuzzing, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_fuzz = settings(fuzzing, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture

@@ -173,6 +173,7 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_an_environment_is_made_reused_listed_and_removed(offline: Path):
     path = wheel(offline / "wheels", "smallpackage", "1.5")
     requirements, _ = parted(["smallpackage==1.5"])
@@ -224,6 +225,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]
         server.shutdown()
 
 
+@pytest.mark.thorough
 def test_no_wheel_is_fetched_before_a_yes(index: list[str], tmp_path: Path):
     """pip's own dry run fetches all of them, gigabytes for torch."""
     maker = EnvironmentMaker(tmp_path / ".ctrace")
@@ -248,6 +250,7 @@ def test_a_failed_installation_is_removed(offline: Path):
     assert not folder.exists()
 
 
+@pytest.mark.thorough
 def test_what_a_killed_installation_left_is_removed_before_the_next(offline: Path):
     wheel(offline / "wheels", "smallpackage", "1.5")
     left = offline / ".ctrace" / "environments" / "torch-2.15.0-0123456789"

@@ -179,6 +179,10 @@ def test_an_op_without_a_derivative_has_a_function_as_its_definition() -> None:
     package = package_for(graph=graph)
     assert package.definition.functions == ("copied",)
     assert "copied_ = copied(mul, mm)" in [line.text for line in package.definition.lines]
+
+
+@pytest.mark.thorough
+def test_the_function_is_the_op() -> None:
     known: dict[str, Any] = {}
     exec(FUNCTIONS["copied"], known)
     torch = pytest.importorskip("torch")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.knowledge.gpus.gpu_table import FACTS, TargetGpu, gpu_named
+from tests.support.sampling import examples
 
 _SCALARS = (
     st.none()
@@ -32,7 +33,7 @@ _PIECES = st.lists(
     ),
     max_size=25,
 ).map("".join)  # fmt: skip
-_FUZZ = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_FUZZ = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def _ends_well(file: Path, content: bytes) -> None:

@@ -1,10 +1,13 @@
 """Which probes compiled calls repeat."""
 
+import pytest
+
 from ctrace.inspector.facts.trial import Entry, Observed
 from ctrace.inspector.features.fix.child.probes import probes
 from ctrace.inspector.features.fix.repairs.proving import _OF_VALUES, _compiled_probes
 
 
+@pytest.mark.thorough
 def test_each_probe_that_runs_an_earlier_graph_exists():
     assert set(_OF_VALUES) <= set(probes())
 
