@@ -21,4 +21,4 @@ def _parameter(value: Any, kept: bool) -> Any:
 
 def examples(number: int) -> int:
     """Return how many examples a property gets: this number, or its share in a profile of hypothesis with fewer."""
-    return max(number * settings.default.max_examples // 100, 1)
+    return max(number * settings().max_examples // 100, 1)

@@ -412,6 +412,7 @@ def replaced(data: Any) -> Iterator[Any]:
 
 
 class TestDamage:
+    @pytest.mark.thorough
     def test_a_log_cut_anywhere_gives_a_session_and_a_problem(self):
         log = Log().started().frame("0/0").graph("0/0").breaks("0/0").scenario("base").ops(5, 0).ended()
         data = log.text.encode()
