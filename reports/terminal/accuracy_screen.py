@@ -82,6 +82,7 @@ def _culprit(places: list[Culprit], cwd: str) -> Iterator[RenderableType]:
             without = f"; without it, {whole}off by {error_text(first.remedy_error)}"
         yield hanging(f"why: {first.reason}{without}")
     if first.remedy is not None:
+        # Often a line of code, which a fold would break.
         yield Verbatim(Text(f"   → {first.remedy}", style="green"))
 
 
@@ -93,6 +94,7 @@ def _training(found: Accuracy, width: int) -> Iterator[RenderableType]:
     yield section(f"Training, {count(len(found.steps), 'step')}")
     parted = first_parted(found)
     if parted is None:
+        # Equal bits need no explanation of how far apart the runs get.
         is_same = all(each.apart_compiled == 0 for each in found.steps)
         parts = "Compiled parameters are those of eager." if is_same else _PARTED_BY[training.parted_by]
         yield hanging(f"No step that was compared is beyond rounding. {parts}")
@@ -130,6 +132,7 @@ def _first_nonfinite(found: Accuracy, cwd: str) -> Iterator[RenderableType]:
     yield section("The first NaN or infinity")
     when = fmt.framed(" at training step ", made.step)
     eager = "eager makes it as well" if made.in_eager else "eager does not make it"
+    # Code outside of graphs made it, such as the optimizer.
     if not made.stage:
         op, name = fmt.one_line(made.op, 100), fmt.one_line(made.name, 100)
         yield hanging(f"{op} makes it{when}, no kernel: in {name}; {eager}")

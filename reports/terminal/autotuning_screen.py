@@ -42,6 +42,7 @@ _STATUS = {
 }
 # Chosen: a name beside columns of numbers.
 _NAME = 40
+# Not at each comma: a value may have some, as in `BLOCK=(64, 64), num_warps=4`.
 _SETTING = re.compile(r", (?=\w+=)")
 
 
@@ -161,6 +162,7 @@ def title(each: TunedOperation) -> str:
 
 def answer(each: TunedOperation) -> str:
     """Say which choice won, and by how much."""
+    # Unnamed choices count: the next best may be one of them.
     first, by = winner(each.choices), margin(each.choices, each.unnamed)
     if first is None:
         if each.is_on is None and each.choices:
@@ -182,6 +184,7 @@ def margin_text(by: Margin) -> str:
 
 
 def _longer(part: float) -> str:
+    # Smaller parts would be written as `0.0% longer`.
     if part < 0.0005:
         return "as long"
     if part >= 1:

@@ -30,10 +30,12 @@ def breaks_screen(document: BreaksDocument, width: int, *, all_paths: bool) -> I
     found = document.breaks
     lines = by_user_line(found)
     shown = capped(lines, MOST, all_of_it=all_paths)
+    # Breaks of one kind have the same example, which the first one shows.
     taught: set[Advice] = set()
     for number, same in enumerate(shown, 1):
         yield Text()
         yield item(Group(*_line(number, same, document, all_paths=all_paths, taught=taught)))
+    # Lines are listed and breaks are counted: a line may lead to several.
     yield from more(len(found), "break", "--all", most=sum(map(len, shown)))
     if document.others:
         yield Text(f"\n{fmt.count(document.others, 'break')} of other owners not shown", style="dim")
@@ -63,6 +65,7 @@ def _line(
     told: set[str] = set()
     shown = capped(same, MOST, all_of_it=all_paths)
     for each in shown:
+        # The headline has the place of a break that is alone and in the line.
         if each.at.inside or not is_alone:
             yield indented(place_line(each, cwd, is_alone=is_alone), 3)
         yield from _break(each, document.fixes.get(each.number), told, taught)
@@ -81,6 +84,7 @@ def _break(each: RankedBreak, advice: str | None, told: set[str], taught: set[Ad
     if advice is not None:
         fixes = [advice]
     else:
+        # A skip's advice begins with that of its break.
         fixes = [at.fix, *(skip.fix.removeprefix(at.fix).strip() for skip in each.skips)]
     yield from (fix(text) for text in fixes if text not in told)
     told.update(reasons, fixes)

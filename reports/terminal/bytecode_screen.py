@@ -55,6 +55,7 @@ def source_screen(document: BytecodeDocument, width: int, *, all_of_it: bool = F
         yield _no_bytecode(document)
         return
     checked: dict[str, None] = {}
+    # The code stands among sources, which are not side by side either.
     layout = DiffLayout(width, beside=False, all_of_it=False)
     shown = capped(document.compilations, MOST_COMPILATIONS, all_of_it=all_of_it)
     for compilation in shown:
@@ -82,6 +83,7 @@ def _listing(document: BytecodeDocument, each: Explained) -> list[str]:
 
 
 def _python(text: str, width: int) -> RenderableType:
+    # Torch ends the names of compiled functions in an id that is another one in each run.
     lines = map(fmt.plain, fmt.without_unique_part(text).splitlines())
     shown = "\n".join(part for line in lines for part in _broken(line, width))
     from rich.syntax import Syntax  # with Pygments, which is slow to import
@@ -94,6 +96,7 @@ def _broken(line: str, width: int) -> Iterator[str]:
     """Break a long line after commas, where it stays valid Python."""
     indent = " " * (len(line) - len(line.lstrip()) + 4)
     while len(line) > width:
+        # A comment that is broken would go on as code.
         end = line.rfind(", ", len(indent), width)
         if end < 0 or line.lstrip().startswith("#"):
             break
@@ -163,6 +166,7 @@ def _compilations(
         line = Text(" " * indent)
         line.append(f"{each.compilation.id:<5}", style="cyan").append(facts)
         yield line
+        # Recompilations of a function are rewritten in the same steps, so the first one names them.
         steps = "; ".join(document.outlines.get(each.compilation.id, ()))
         if steps and not number:
             yield indented(Text(fmt.one_line(steps, 600), style="dim"), indent + 5)
@@ -196,6 +200,7 @@ def diff_lines(
             left = list(drawing.removed([row for row in members if row.after is None]))
             right = list(drawing.added([row for row in members if row.before is None]))
             yield from drawing.joined(left, right)
+            # Behind new code, a reader no longer knows which line the kept instructions are of.
             drawing.restart(bool(right))
 
 
@@ -247,6 +252,7 @@ class _Drawing:
     def added(self, members: list[DiffRow]) -> Iterator[Text]:
         """Draw instructions of the new code, each piece below its purpose."""
         found = [(piece, list(run)) for piece, run in groupby(members, key=lambda row: row.piece)]
+        # A model has dozens of inputs, and each is a piece that says the same: the first ones show it.
         for kind, same in groupby(found, key=lambda pair: pair[0].kind if pair[0] else None):
             group = list(same)
             foldable = kind not in (None, PieceKind.OTHER) and not self._layout.all_of_it
@@ -303,6 +309,7 @@ class _Drawing:
 
     def _instruction(self, row: DiffRow, *, old: bool = False) -> Text:
         mark, style = _LOOKS[row.change]
+        # An instruction that is kept may have another offset and argument in the new code.
         each = self._old[row.before] if old and row.before is not None else row.shown
         line, arg = fmt.known(row.line, otherwise=""), fmt.known(each.arg, otherwise="")
         name = _NAME if self._half >= 70 else _NARROW_NAME

@@ -36,6 +36,7 @@ def collectives_screen(document: CollectivesDocument, width: int, *, all_of_it: 
         return
     shown = capped(runs, _MOST_ROWS, all_of_it=all_of_it)
     is_wide = width >= _WIDE
+    # The last two columns explain; the others identify a collective.
     titles = _TITLES if is_wide else _TITLES[: len(_TITLES) - 2]
     rows = table(*titles)
     for cells in _fitted([_numbered(*run)[: len(titles)] for run in shown], titles, width - 1):
@@ -63,6 +64,7 @@ def _fitted(rows: list[tuple[str, ...]], titles: tuple[str, ...], width: int) ->
             excess -= taken
     for row in rows:
         cells = [fmt.cut(cell, size) for cell, size in zip(row, sizes, strict=True)]
+        # `all_reduce_coales… × 12` and `trainer_of_mod…:81` keep the number that tells them apart.
         cells[_OP] = _cut_before(row[_OP], " × ", sizes[_OP])
         cells[_PLACE] = _cut_before(row[_PLACE], ":", sizes[_PLACE])
         yield cells

@@ -59,6 +59,7 @@ def _graphs(document: CompileDocument, whole: float, width: int, *, all_of_it: b
         name = "no graph"
         if each.id is not None:
             name = fmt.one_line(f"{each.id} {each.function}", 40)
+        # Two say most of it, and fit in the row.
         top = sorted(each.phases, key=lambda name: -each.phases[name])[:2]
         parts = ", ".join(f"{phase} {duration(each.phases[phase])}" for phase in top)
         rows.append((name, fmt.one_line(place, 60), duration(each.seconds), f"{each.seconds / whole:.0%}", parts))
@@ -81,6 +82,7 @@ def _rows(
     steps: tuple[compile_time_view.StepSpans, ...], whole: float, depth: int, *, all_of_it: bool
 ) -> Iterator[tuple[str, ...]]:
     for step in steps:
+        # No step takes longer than the one around it, so nothing large is left out with it.
         if not all_of_it and (step.seconds < _SMALL * whole or depth > _DEPTH):
             continue
         times = fmt.when(step.times > 1, f"{step.times:,}")
@@ -98,6 +100,7 @@ def _caches(found: CompileAnswer, *, all_of_it: bool) -> Iterator[RenderableType
         yield item(Text("Torch looked nothing up in its caches."))
     yield from _off(found.use)
     answers = found.caches
+    # A hit needs no reason.
     asked = tuple(each for each in answers if all_of_it or each.lookup.outcome is not LookupOutcome.HIT)
     shown = capped(asked, MOST, all_of_it=all_of_it)
     for answer in shown:

@@ -91,6 +91,7 @@ def _notes(document: CudaGraphsDocument) -> Iterator[RenderableType]:
     found = [part.of for part in document.graphs]
     if document.pool_bytes is not None:
         yield Text(f"\nAll CUDA graphs together hold {fmt.memory(document.pool_bytes)} of GPU memory in their pool.")
+    # Without a run on a GPU, nothing could be recorded.
     if any(each.recordings is None and each.status is CudaGraphStatus.UNKNOWN for each in found):
         where = "run it on a GPU with --build"
         if document.has_target:

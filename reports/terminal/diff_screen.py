@@ -105,6 +105,7 @@ def _detail(change: Change, *, all_of_it: bool) -> Iterator[RenderableType]:
 def _follows(change: Change, *, all_of_it: bool) -> Iterator[RenderableType]:
     """Show what follows from a change: in short, if the change does not say it, or each line."""
     summary, each = change.follows[:1], change.follows[1:]
+    # A change of a kernel names what follows in its own text.
     short = () if change.what is What.KERNEL else summary
     for line in each if all_of_it else short:
         yield Padding(

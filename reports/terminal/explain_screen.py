@@ -114,6 +114,7 @@ class _Hanging:
 def causes(document: ExplainDocument) -> Iterator[RenderableType]:
     """Show the costliest causes, each with its line, why, and how many findings it explains."""
     found = document.diagnosis
+    # The headline states a failure, and expected causes have a list of their own below.
     shown = [each for each in found.causes if not each.expected and not is_failure_alone(each)]
     if shown:
         yield section(f"Cause{'s, costliest first' if len(shown) > 1 else ''}")
@@ -126,6 +127,7 @@ def causes(document: ExplainDocument) -> Iterator[RenderableType]:
             yield item(_cause(number if len(shown) > 1 else 0, each, document, letters))
         yield from more(len(shown), "cause", "ctrace explain --json", most=MOST_CAUSES, before=" ")
     if expected := [each for each in found.causes if each.expected]:
+        # Advice may be about an expected cause, too: "nothing to change" would contradict it.
         advised = {id_ for advice in found.advice for id_ in advice.causes}
         yield from _expected(expected, has_advice=any(each.id in advised for each in expected))
 
@@ -186,6 +188,7 @@ def _with_torchs_words(why: str, letters: int) -> str:
         return _bounded(why, letters)
     kept = fmt.cut(f"{found}{words}", max(letters, _TORCHS_LETTERS))
     left = letters - fmt.width(kept)
+    # Half a sentence of ours would say less than torch's words alone.
     if _SENTENCE_END.search(ours[: max(left, 0)]):
         return f"{_bounded(ours, left)} {kept}"
     return kept
@@ -214,6 +217,7 @@ def _expected(found: list[RootCause], *, has_advice: bool) -> Iterator[Renderabl
     yield section(what if has_advice else f"{what}, nothing to change")
     titles = grouped(found, lambda each: each.title)
     for title, same in list(titles.items())[:2]:
+        # `symptoms` counts those of one cause, so the causes of a title become one.
         counted = replace(same[0], symptoms=tuple(symptom for each in same for symptom in each.symptoms))
         yield item(Text(fmt.one_line(f"{title} ({symptoms(counted)})", 150), style="dim"))
     if len(titles) > 2:
@@ -223,6 +227,7 @@ def _expected(found: list[RootCause], *, has_advice: bool) -> Iterator[Renderabl
 
 def gradients_note(document: ExplainDocument) -> str:
     """Say that a model in eval mode ran with gradients on; empty otherwise."""
+    # ctrace chooses the grad mode of provoked calls, so theirs is no mistake of the user.
     chosen = [each.of for each in document.scenarios if each.of.kind is not ScenarioKind.PROVOKED]
     if any(each.unused_grad and each.training is False for each in chosen):
         return "called in eval mode with gradients on (torch.no_grad() turns them off)"
@@ -370,6 +375,7 @@ def _setup(document: ExplainDocument) -> Iterator[str]:
     yield environment.device
     if environment.backend:
         yield f"backend {environment.backend}"
+    # Other backends leave no kernels in the log that could be built.
     if "inductor" in environment.backend:
         yield "kernels built" if environment.built else _generated(document.setup.target_gpu)
     if len(document.scenarios) > 1:
@@ -385,6 +391,7 @@ def _generated(device: TargetDevice | None) -> str:
 
 def _healthy(document: ExplainDocument, run: str | None) -> Iterator[RenderableType]:
     """Show the next steps of a run without advice; in Python, options are arguments."""
+    # None: the Session is in Python, where an option is an argument of `ctrace.explain`.
     steps = [step.replace("--build", "build=True") if run is None else step for step in document.next_steps]
     if steps and is_nothing(steps[0]):
         yield Text("\n" + "\n".join(map(fmt.one_line, steps)))
@@ -442,6 +449,7 @@ def _endings(document: ExplainDocument, run: str | None, *, verbose: bool) -> It
 def _facts(document: ExplainDocument, run: str | None, *, verbose: bool) -> Iterator[tuple[str, str]]:
     """Yield the totals, with the commands that show more."""
     totals = document.totals
+    # A run that failed before torch compiled anything has no ops whose share could be told.
     if document.compilations or document.answer.failure is None:
         yield "Ops in graphs", _coverage(document)
         guard_text = fmt.known(document.guards, lambda number: fmt.count(number, "guard"), "guards not measured")
@@ -456,6 +464,7 @@ def _facts(document: ExplainDocument, run: str | None, *, verbose: bool) -> Iter
         yield "CUDA graphs", f"{document.cuda_graphs}; see {see}"
     if document.speed is not None:
         tried = document.time.advice is not None
+        # With tried advice above it, the speed could be taken for that with the advice.
         untimed = fmt.when(tried, "; with the advice: not measured, trials build no kernels")
         yield "Speed", fmt.one_line(f"{speed(document.speed)}{untimed}", 300)
     if document.accuracy is not None:
@@ -512,6 +521,7 @@ def _coverage(document: ExplainDocument) -> str:
     coverages = [each.coverage for each in document.scenarios]
     shares = {each.of.name: fmt.share(each.coverage.compiled, each.coverage.ops) for each in document.scenarios}
     all_of_it = all(each.ops is not None and each.compiled == each.ops for each in coverages)
+    # As texts: shares that round to the same percentage tell a reader nothing new.
     if all_of_it or len(set(shares.values())) < 2:
         return whole
     return f"{whole}; {fmt.listed((f'{fmt.one_line(name, 30)} {share}' for name, share in shares.items()), 6)}"
@@ -520,6 +530,7 @@ def _coverage(document: ExplainDocument) -> str:
 def _time(time: TimeOfRun) -> str:
     if time.of.total is None and not time.of.phases:
         return "not measured"
+    # Phases add up to the total but for this one, which runs in other processes.
     beside = {"codegen": " in parallel"}
     phases = ", ".join(f"{name} {fmt.seconds(value)}{beside.get(name, '')}" for name, value in time.of.phases.items())
     total = fmt.framed("", fmt.known(time.of.total, fmt.seconds, ""), " total")
@@ -537,6 +548,7 @@ def speed(found: Speed) -> str:
     if found.verdict == "faster":
         span = f"{times(found.low)} to {times(found.high)} over {rounds}"
         return f"compiled is {times(found.ratio)} faster than eager ({both}; {span})"
+    # A damaged log may have zeros, and the range is inverted here.
     if found.verdict == "slower" and min(found.low, found.ratio, found.high) > 0:
         span = f"{times(1 / found.high)} to {times(1 / found.low)} over {rounds}"
         return f"compiled is {times(1 / found.ratio)} slower than eager ({both}; {span})"

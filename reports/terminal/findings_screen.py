@@ -71,10 +71,12 @@ def source(cut: Snippet) -> RenderableType:
     text = Text()
     for number, code in cut.lines:
         here = number == cut.line
+        # A tab is one column of a span, and several of the screen.
         line = fmt.plain(code[indent:].replace("\t", " "))
         text.append(f"   {'>' if here else ' '} {number:>{wide}} │ ", style="dim")
         text.append(f"{line}\n", style="cyan" if here else "dim")
         if here and cut.columns is not None:
+            # The end may lie in a later line, where an expression goes on.
             begin, end = (column - indent for column in cut.columns)
             text.append(f"     {'':>{wide}} │ ", style="dim")
             text.append(f"{' ' * begin}{'^' * max(min(end, len(line)) - begin, 1)}\n", style="bold cyan")

@@ -63,11 +63,13 @@ def _combined(found: Combined, fixes: Fixes) -> Iterator[RenderableType]:
     yield section("Proved repairs" if proved else "Proved one by one, but not together")
     if not proved:
         yield item(Text(fmt.one_line(f"unproved, because {found.outcome.why}", _WHY), style="yellow"))
+    # Each step is proved on top of those before it, so that its own effect is the difference to the last one.
     before = found.outcome.effect.before if found.outcome.effect is not None else None
     for number, step in enumerate(found.steps, 1):
         head = fmt.when(len(found.steps) > 1, f"{number}. ")
         lines: list[RenderableType] = [Text(f"{head}{fmt.one_line(step.summary, _SUMMARY)}", style="green")]
         saved = effect(Effect(before, step.counts)) if before is not None else ""
+        # Two calls may show no difference where ten calls recompile less often.
         if not saved and len(found.steps) == 1:
             saved = saving(found.outcome)
         detail = fmt.joined(": ", step.name, saved)
@@ -111,6 +113,7 @@ def _questions(fixes: Fixes) -> Iterator[RenderableType]:
 def _others(fixes: Fixes) -> Iterator[RenderableType]:
     """Show proved repairs that are not part of the combination."""
     found = fixes.combined
+    # A name is that of a kind of repair: only with its summary does it stand for one edit.
     taken = {(step.name, step.summary) for step in found.steps} if found is not None else set()
     others = [each for each in fixes.repairs if each.is_free and (each.name, each.summary) not in taken]
     if not others:
@@ -149,6 +152,7 @@ def _unproved(fixes: Fixes) -> Iterator[RenderableType]:
 
 
 def _untouched(fixes: Fixes) -> Iterator[RenderableType]:
+    # A repair is made for one finding, and may remove others with it.
     tried = {id_ for each in fixes.repairs for id_ in (each.finding, *each.findings)}
     untouched = [each for each in fixes.findings if not each.expected and each.id not in tried]
     not_asked = [each for each in untouched if each.id in fixes.not_asked]
@@ -204,6 +208,7 @@ def _below(text: str, style: str = "", *, most: int = _WHY) -> RenderableType:
 
 def first_words(fixes: Fixes, *, applies: bool = False) -> tuple[str, str]:
     """Return the verdict in one or two words, and its style; only files that are written next are repaired."""
+    # Before the rest: what was not reached yet is not known to be nothing.
     if fixes.interrupted:
         return "INTERRUPTED", "yellow"
     if not any(not each.expected for each in fixes.findings):
@@ -226,8 +231,10 @@ def answer(fixes: Fixes, *, applies: bool = False) -> str:
     together = set(found.findings) if found is not None else set()
     repaired = sum(each.id in together for each in open_)
     left = [each for each in open_ if each.id not in together and fixes.is_fixed(each.id)]
+    # "1 of 3 findings has" and "0 of 1 finding has".
     verb = "has" if 1 in (repaired, len(open_)) else "have"
     parts = [f"{repaired} of {fmt.count(len(open_), 'finding')} {verb} a proved repair"]
+    # A finding may have several breaks, of which a repair removes some.
     if found is not None and not repaired:
         parts = ["No finding is repaired completely, but what is proved saves something"]
     if found is not None and (saved := saving(found.outcome)):
@@ -268,6 +275,7 @@ def _elsewhere(fixes: Fixes, left: list[RootCause], *, is_more: bool) -> list[st
 
 def _why_apart(fixes: Fixes, finding: str) -> str:
     repairs = [each for each in fixes.proved_for(finding) if finding in each.findings]
+    # The library comes first: no answer to a question would change its files.
     if all(each.library for each in repairs):
         return "in a library"
     if any(each.question for each in repairs):
@@ -278,6 +286,7 @@ def _why_apart(fixes: Fixes, finding: str) -> str:
 def earlier(proved_at: float) -> str:
     """Say that an earlier proof is used."""
     then, now = time.localtime(proved_at), time.localtime()
+    # Year, month and day.
     is_today = then[:3] == now[:3]
     at = time.strftime("%H:%M" if is_today else "%d %b %H:%M", then)
     return f"Uses the proof of {at}: nothing that it depends on has changed since."
@@ -316,6 +325,7 @@ def _asked(fixes: Fixes) -> list[str]:
     found = chosen(fixes)
     fixed = set(found.findings) if found is not None else set()
     asked = [each for each in fixes.repairs if each.proved and each.question and not {*each.findings} <= fixed]
+    # Repairs that are tried together have both names, `a+b` (`fixing.py`: TOGETHER).
     return list(dict.fromkeys(name for each in asked for name in each.name.split("+")))
 
 

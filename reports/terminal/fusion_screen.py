@@ -117,6 +117,7 @@ def round_text(each: FusionRound) -> str:
 
 
 def _missed(found: RecordedNodes, *, all_of_it: bool, verbose: bool) -> Iterator[RenderableType]:
+    # What no kernel of Inductor could fuse, and what may share nothing, is counted in a line below.
     kinds = alike(each for each in found.missed if all_of_it or (each.is_possible and each.bytes))
     shown = capped(kinds, MOST, all_of_it=all_of_it)
     if shown:
@@ -167,6 +168,7 @@ def fact(name: str, value: str | Text, style: str = "") -> RenderableType:
 def missed_item(buffers: tuple[Buffer, ...], kind: MissedKind, *, verbose: bool) -> RenderableType:
     """Show a pair that was not fused: the bytes, both nodes, what they share, why, and what to do."""
     each = kind.example
+    # Where two nodes may read different parts of a tensor, what they share is only bounded.
     size = fmt.memory(each.bytes) if each.bytes or not each.perhaps else f"≤ {fmt.memory(each.perhaps)}"
     return _right_aligned(size, "yellow", _missed_lines(buffers, kind, verbose=verbose))
 
@@ -221,6 +223,7 @@ def rounds_screen(
 
 
 def _fused(each: RankedRound, names: UserNames, most: int) -> Iterator[RenderableType]:
+    # An older ctrace recorded the fused pairs alone.
     others = each.fused_without_candidate if each.candidates else each.of.fused
     pairs = [*(_candidate(one, names) for one in each.candidates)]
     pairs += [_row("fused", pair_label(names.of(first), names.of(second), name=True)) for first, second in others]
@@ -244,6 +247,7 @@ def _row(word: str, *lines: Text) -> RenderableType:
 
 def _refused(each: FusionRound, names: UserNames, *, all_of_it: bool, verbose: bool) -> Iterator[RenderableType]:
     """Show refused pairs by reason, the most frequent first."""
+    # By title: torch's words name the nodes, and so differ for each pair.
     by_title: dict[str, list[Refusal]] = defaultdict(list)
     for one in each.refused:
         if one.first != one.second:  # two nodes that were fused earlier in the round count as one
@@ -283,6 +287,7 @@ def _nodes(nodes: Sequence[Node], width: int) -> RenderableType:
     for column in _COLUMNS:
         made.add_column(column, no_wrap=True, justify="right" if column in ("read", "written") else "left")
     made.add_column("ops and lines", no_wrap=True, overflow="ellipsis")
+    # Rich would take from all columns what the last one has too much.
     left = width - sum(_widths(nodes)) - 2 * len(_COLUMNS)
     for node in nodes:
         made.add_row(*_cells(node), _what(node, left))

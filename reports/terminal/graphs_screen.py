@@ -80,6 +80,7 @@ def _passed(found: tuple[PassRun, ...]) -> Iterator[RenderableType]:
 
 
 def _stages(rows: tuple[StageRow, ...], width: int, *, all_of_it: bool) -> RenderableType:
+    # A stage before its passes is of use only beside the one behind them.
     shown = [row for row in rows if all_of_it or not row.staged.label.startswith("before_")]
     name = max((len(row.staged.label) for row in shown), default=0)
     text = Text(f"{'stage':<{name}}  nodes   ops  most frequent ops", style="dim")
@@ -93,6 +94,7 @@ def _stages(rows: tuple[StageRow, ...], width: int, *, all_of_it: bool) -> Rende
 
 def _most(row: StageRow) -> Text:
     if row.same_as:
+        # The stage before its own passes is not in the table, so its name would say nothing.
         is_own = row.same_as == f"before_{row.staged.label}"
         return Text("its passes changed nothing" if is_own else f"the same as {row.same_as}", style="dim")
     return Text(counts_text(row.counts, _TOP))
@@ -147,6 +149,7 @@ def _fact(name: str, value: str) -> RenderableType:
 def _kept(kept: SavedByForward, view: Overview, cwd: str, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
     yield _fact("saved", _kept_words(kept, view))
     made = [each for each in kept.saved if each.is_made]
+    # Inputs are alive without being saved: only what the forward made costs memory.
     shown = made[:_BIGGEST]
     if all_of_it:
         shown = list(kept.saved)

@@ -129,6 +129,7 @@ def _compilation(
             yield from _kinds(chosen, most)
         case "object":
             yield from _objects(chosen, most)
+        # With a filter, the guards are what was asked for, and a summary would hide them.
         case _ if choice:
             yield from _listed(chosen, document.cwd, width, most)
         case _:
@@ -138,6 +139,7 @@ def _compilation(
 def _summary(each: GuardedCompilation, document: GuardsDocument, width: int) -> Iterator[RenderableType]:
     yield from _objects(each.guards, _OBJECTS)
     yield from _kinds(each.guards, MOST)
+    # Parameters are most of a model's tensors, and their guards are all alike.
     yield from _tensors([tensor for tensor in each.tensors if not tensor.is_parameter], "Tensors", MOST)
     parameters = len([tensor for tensor in each.tensors if tensor.is_parameter])
     if parameters:
@@ -154,6 +156,7 @@ def _summary(each: GuardedCompilation, document: GuardsDocument, width: int) -> 
 def _objects(guards: Iterable[Guard], most: int) -> Iterator[RenderableType]:
     guards = tuple(guards)
     yield section("Guards by object")
+    # Only the summary, which asks for that many lines, leaves small objects out.
     lines = list(_branches(by_object(guards), 1, len(guards) / _SHARE if most == _OBJECTS else 0))
     yield from lines[:most]
     yield from more(len(lines), "", "--by-object --all", most=most)
@@ -171,6 +174,7 @@ def _branches(branches: tuple[GuardBranch, ...], depth: int, least: float) -> It
         times = fmt.repeated(inner.times, "", " × ")
         shown = fmt.one_line(name, 60)
         yield Text.assemble(f"{'  ' * depth}{shown}  ", (f"{times}{inner.number}", "dim"))
+        # The line above counts the guards of inner objects, so that one guard alone needs no line.
         yield from _branches(inner.branches, depth + 1, max(least, 2))
 
 
@@ -262,9 +266,11 @@ def _tree(each: GuardedCompilation, choice: GuardFilter, width: int, most: int) 
     """Write torch's guard tree, one line per node and one per guard."""
     lines = _node(each.tree.root, 0, choice, width)
     yield from islice(lines, most)
+    # Torch checks these after the tree, so they are shown even where the tree is cut.
     for guard in each.tree.epilogue:
         if choice.takes(guard):
             yield _leaf(guard, 1, width)
+    # `islice` does not tell whether anything is left.
     if next(lines, None) is not None:
         yield Text("  ... and more: see --all, or choose with --name, --kind or --line", style="dim")
 
@@ -301,6 +307,7 @@ def cost_lines(each: GuardedCompilation, document: GuardsDocument, width: int) -
         yield Text("Not measured. Run `ctrace guards --cost TARGET`; it takes some seconds for each compilation.")
         return
     yield _whole(cost)
+    # Parts are measured without the shortcut, and would not add up to the time above.
     if cost.plain.warm > _SHORTER * cost.whole.warm:
         plain = f"{fmt.microseconds(cost.plain.warm)} warm, {fmt.microseconds(cost.plain.cold)} cold"
         yield Text(f"Without torch's shortcut for unchanged modules, as in the parts below: {plain}.")
@@ -341,6 +348,7 @@ def _of_a_call(each: GuardedCompilation, cost: GuardCost, document: GuardsDocume
 
 
 def _whole(cost: GuardCost) -> Text:
+    # Relations between sizes are Python code as well, and are none of the kinds.
     in_python = sum(kind.warm for kind in cost.kinds if kind.kind == _PYTHON) + cost.epilogue
     share = f"{100 * in_python / cost.whole.warm:.0f}%" if cost.whole.warm else "?"
     return Text(

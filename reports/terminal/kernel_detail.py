@@ -115,6 +115,7 @@ def kernels_screen(document: KernelsDocument, width: int, *, all_of_it: bool = F
 def resources_screen(document: KernelsDocument, width: int, *, all_of_them: bool = False) -> Iterator[RenderableType]:
     """Show the resources of each compiled Triton kernel, its occupancy and what limits it, and its compile time."""
     of_graph = (each for each in document.built if document.graph in (None, each.built.graph))
+    # Autotuning compiles configurations that nothing launches in the end.
     found = tuple(each for each in of_graph if all_of_them or each.is_launched)
     if not found:
         yield Text(f"No Triton kernel was built; {NOT_BUILT}.", style="dim")
@@ -181,6 +182,7 @@ def _warnings(found: tuple[Resources, ...], open_: Mapping[tuple[str, Stage, str
 
 def _limits(found: Occupancy) -> str:
     """Name what limits occupancy; name nothing at full occupancy."""
+    # With the threads at their limit, more of another resource would let no more blocks in.
     if OccupancyLimit.THREADS in found.limits:
         return str(OccupancyLimit.THREADS)
     return ", ".join(found.limits)
@@ -294,6 +296,7 @@ class _Heads:
     def __init__(self, columns: tuple[str, ...], things: Iterable[Built | LaunchTiming]) -> None:
         self.parts = tuple(dict.fromkeys(map(_part_of, things)))
         self._rest = ("",) * (len(columns) - 1)
+        # A single part needs no heading: nothing begins where the last part is the first.
         self._last = "" if len(self.parts) > 1 else next(iter(self.parts), "")
 
     def before(self, thing: Built | LaunchTiming) -> Iterator[tuple[str, ...]]:
@@ -390,6 +393,7 @@ def _is_free(parameter: Parameter) -> bool:
 def _written(kernel: UserKernel) -> str:
     if kernel.assumed is None:
         return "not known: torch does not report it"
+    # A kernel may write through a pointer that torch does not follow.
     names = ", ".join(_tensor(each) for each in kernel.tensors if each.written) or "nothing that torch can see"
     if kernel.assumed:
         return f"{names} (assumed, not known)"
@@ -561,6 +565,7 @@ def _launches(launches: Sequence[KernelLaunch], most: int) -> Iterator[Renderabl
         launch = each.of
         where = f"  {lines_text(launch.lines)}" if launch.lines and len(launches) > 1 else ""
         yield Text.assemble((f"{number:>3}  ", "bold"), work_text(each.work), (where, "dim"))
+        # None where the log does not record them; a call without arguments has an empty tuple.
         arguments = launch.arguments
         passed = "arguments not known" if arguments is None else ", ".join(map(_argument, arguments))
         yield indented(Text(passed, style="dim"), 5)
@@ -597,10 +602,12 @@ def line_screen(document: LineDocument) -> Iterator[RenderableType]:
 def _of_line(document: LineDocument, each: KernelAtLine) -> Iterator[RenderableType]:
     kernel, nodes = each.row.kernel, each.row.nodes
     yield item(Text(fmt.one_line(each.row.label), style="bold cyan"))
+    # A kernel may serve several layers, so that a line of one of them is behind some of its calls only.
     some = 0 < len(each.launches) < kernel.calls
     calls = f", {len(each.launches)} of its {fmt.count(kernel.calls, 'call')}" if some else ""
     yield _fact("work", f"{work_text(each.work)} ({language(kernel)}{calls})")
     if each.nodes:
+        # "2 of 4 nodes" only where the kernel has nodes of other lines, too.
         whole = len(nodes) if len(each.nodes) < len(nodes) else 0
         yield _fact("this line", f"{nodes_text(each.nodes, whole)}")
     yield from _places(document, "also from", each.others, _MOST, "no other line")
@@ -618,6 +625,7 @@ def source_screen(document: KernelsDocument) -> Iterator[RenderableType]:
                 yield Verbatim(Text(f"{title}: {_no_source(kernel.language)}\n", style="dim"))
                 continue
             yield Verbatim(Text(title, style="bold"))
+            # Code without marks would look as if it came from no line.
             if not kernel.statements:
                 yield Verbatim(Text(f"{mark} torch does not record the source line of each statement", style="dim"))
             code = source_text(kernel, document.listings, document.cwd)

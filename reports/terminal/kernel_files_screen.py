@@ -54,6 +54,7 @@ _MOST = 12
 def ejected_screen(document: EjectDocument, width: int) -> Iterator[RenderableType]:
     """Show how many kernels were ejected, each package with its op, and each refusal with its reason."""
     found = document.kernels
+    # Kernels that are equal are written once.
     written = list({each.written.folder: each.written for each in found if each.written is not None}.values())
     refused = [each for each in found if each.written is None]
     if not found:
@@ -294,6 +295,7 @@ def _ordered(each: SizeClass) -> list[TriedConfiguration]:
 
     def key(one: TriedConfiguration) -> tuple[bool, float, int, float]:
         seconds = one.seconds if one.seconds is not None else float("inf")
+        # Failed ones have no time, and belong at the end even where nothing was timed.
         return bool(one.failed), seconds, one.spills or 0, -(one.occupancy or 0.0)
 
     return sorted(each.tried, key=key)

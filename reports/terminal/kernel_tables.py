@@ -136,6 +136,7 @@ def _table(
     marks = [_mark(row.kernel, shows_owner=shows_owner) for row in rows]
     numbers = [column.is_number for column in columns]
     longest = [max([len(column.title), *map(len, each)]) for column, each in zip(columns, cells, strict=True)]
+    # A number that is cut is another number, so only texts share what is left.
     taken = sum(number + GAP for number, fixed in zip(longest, numbers, strict=True) if fixed)
     named = max(len(fmt.one_line(row.label)) + len(mark) for row, mark in zip(rows, marks, strict=True))
     texts = [named, *(length for length, fixed in zip(longest, numbers, strict=True) if not fixed)]
@@ -172,6 +173,7 @@ def fitted(wanted: Sequence[int], room: int) -> list[int]:
     weights = [2 if not at else 1 for at in range(len(wanted))]
     widths = [0] * len(wanted)
     left = sum(weights)
+    # Those that need least come first, and what they leave goes to the longer ones.
     for at in sorted(range(len(wanted)), key=lambda at: wanted[at] / weights[at]):
         widths[at] = max(min(wanted[at], room * weights[at] // left), 1)
         room -= widths[at]

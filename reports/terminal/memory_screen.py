@@ -41,6 +41,7 @@ def memory_screen(document: StepMemoryDocument, width: int) -> Iterator[Renderab
     rank = "" if document.world is None else f", rank {document.rank} of {document.world}"
     peak = f"PEAK {fmt.memory(found.peak.bytes)}"
     name = f"{fmt.one_line(document.target, 200)}{rank}"
+    # What ended the step comes first, since the peak is only that of what ran before.
     if found.is_cut_short:
         yield Text.assemble(("FAILED", "bold"), "  ", (name, "bold"))
         yield from _problems(found)
@@ -93,6 +94,7 @@ def fit_screen(document: FitDocument, width: int) -> Iterator[RenderableType]:
         more_needs = f"The next size that was tried needs {fmt.memory(document.over_bytes)}"
         yield Text(f"{more_needs}, of {limit}{_limited(document)}.")
     yield section("Tried")
+    # A search jumps between sizes, in an order that says nothing.
     rows = [(str(each.size), "", fmt.memory(each.bytes)) for each in sorted(document.tried, key=lambda each: each.size)]
     yield columned(width, (document.what, "", ">peak"), rows)
     left = "the rounding of the allocator, workspaces of libraries, and what the driver keeps of a GPU"
@@ -156,6 +158,7 @@ def _alive_row(each: AliveMemory, cwd: str, width: int) -> tuple[str, ...]:
     tensors, source = str(each.count), each.source
     if each.shape is not None:
         tensors = f"{fmt.repeated(each.count, '', ' × ')}{fmt.tensor(each.dtype, each.shape)}"
+    # What no line of the user makes is told apart by the function of torch that makes it.
     if not source and each.file is None:
         source = each.function or ""
     place = _cell(each.file, each.line, cwd, width)
@@ -176,6 +179,7 @@ def _option(each: MemoryOption, found: FoundMemory, cwd: str) -> Iterator[Render
     if each.peak_bytes is None:
         yield hanging(f"{each.text}{at}: {'failed' if each.tried else 'not tried'}: {each.why_not}", style="dim")
         return
+    # Computed beside computed: a measured peak has what the allocator adds.
     before, after = (found.computed_peak or found.peak).bytes, each.computed_bytes or each.peak_bytes
     change = f"{fmt.memory(before)} -> {fmt.memory(after)}"
     if each.measured:
@@ -203,6 +207,7 @@ def _growth(found: FoundMemory, cwd: str) -> Iterator[RenderableType]:
     if not found.held or grown <= 0:
         yield section(f"After {calls}: nothing more stays alive")
     else:
+        # Growth is counted from the end of the first call, so one call fewer made it.
         each = grown // max(len(found.growth) - 1, 1)
         yield section(f"After {calls}: {fmt.memory(last.bytes)} more stay alive, {fmt.memory(each)} a call")
     for held in found.held[:_FEW]:
@@ -219,6 +224,7 @@ def _host_growth(found: FoundMemory) -> Iterator[RenderableType]:
     is_program = found.program is not None
     host, known = last.host_bytes, last.bytes
     if is_program:
+        # Compiling and the state of the optimizer would be most of the growth.
         host, known = host - first.host_bytes, known - first.bytes
     if host > max(2 * known, _MUCH):
         yield hanging(f"The process has {fmt.memory(host)} more than {_BEFORE[is_program]}.")
@@ -276,6 +282,7 @@ def _saved(found: FoundMemory, cwd: str, width: int) -> Iterator[RenderableType]
     rows = [_saved_row(some, cwd, width) for some in groups[:_FEW]]
     yield columned(width, ("line", "tensors", "in eager", ">to recompute", ">bytes"), rows)
     yield from more(len(groups), "row", most=_FEW)
+    # The table has the tensors that a graph saves, and the sum has more.
     if found.saved_bytes > (1 + _LITTLE) * sum(each.bytes for each in found.saved):
         yield hanging("Results of a graph that are also saved, and what eager code saves, are not in this table.")
     reasons: dict[str, int] = {}

@@ -120,12 +120,15 @@ class _Stage:
         names = self._document.inputs
         for number, node in enumerate(shown):
             name = input_words(node.described, names)
+            # Only AOTAutograd describes inputs (2.13, _functorch/_aot_autograd/descriptors.py); Dynamo's are in their
+            # order.
             if self._document.staged.is_traced:
                 name = "".join(names[number : number + 1])
             yield self._line(node.name, fmt.one_line(name), node)
         yield from more(len(inputs), "input", "--all", most=len(shown), before="   ")
 
     def _body(self, graph: FxGraph) -> Iterator[RenderableType]:
+        # Graphs inside of it are bodies, such as the branches of torch.cond.
         if graph is not self._graph:
             inputs = ", ".join(node.name for node in graph.placeholders())
             yield section(f"Inside: {fmt.one_line(graph.name)}({fmt.one_line(inputs)})")
@@ -133,6 +136,7 @@ class _Stage:
             if self._left > 0:
                 yield line_title(group.at, self._document.cwd, self._origin(group))
             for node in group.nodes:
+                # Goes on below 0, where it counts the nodes that are left out.
                 self._left -= 1
                 if self._left >= 0:
                     yield self._line(node.name, call_text(node), node)
@@ -209,6 +213,7 @@ def ops_screen(document: GraphStageDocument) -> Iterator[RenderableType]:
     shown.columns[1].justify = "right"
     shown.columns[2].no_wrap = False
     for op, times in counted(operations(document.graph)):
+        # Dynamo's graph has functions of torch, such as `relu`, which the table has under aten's names.
         meaning = word(op) or word(f"aten.{op}")
         shown.add_row(fmt.one_line(op), str(times), Text(meaning, style="dim"))
     yield item(shown)
@@ -222,6 +227,7 @@ def line_screen(document: GraphLineDocument, width: int, *, all_of_it: bool = Fa
     before: tuple[str, tuple[tuple[str, str], ...]] | None = None
     for each in document.stages:
         nodes = (each.each.id, tuple((node.name, call_text(node)) for node in each.nodes))
+        # Most stages leave most lines alone.
         if nodes == before:
             yield Text(f"\n{each.each.id}  {each.staged.label}  the same", style="dim")
             continue

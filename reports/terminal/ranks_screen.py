@@ -58,6 +58,7 @@ def _divergence(found: Divergence) -> Iterator[RenderableType]:
 
 def where_they_differ(values: list[str]) -> list[str]:
     """Cut what long values begin with alike, so that what differs stays on the screen."""
+    # Not strict, since one value may be the beginning of another.
     columns = zip(*values, strict=False)
     alike = next((at for at, column in enumerate(columns) if len(set(column)) > 1), min(map(len, values), default=0))
     if len(values) < 2 or alike < _LONGEST // 2 or max(map(len, values)) <= _LONGEST:
@@ -75,6 +76,7 @@ def _matrix(job: Job, width: int, *, all_of_it: bool) -> Iterator[RenderableType
     groups = capped(job.groups, MOST_GROUPS, all_of_it=all_of_it)
     rows = table("compilation", "function", *(fmt.cut(ranks_text(group), 16) for group in groups))
     odd = [each for each in job.compilations if len(set(letters(each.contents))) > 1]
+    # Rows with one letter say nothing that the answer does not.
     chosen = list(job.compilations) if all_of_it or not odd else odd
     shown = capped(chosen, _MOST_ROWS, all_of_it=all_of_it)
     room = max(width - 16 - 18 * len(groups), 20)
@@ -97,6 +99,7 @@ def _times(job: Job) -> Iterator[RenderableType]:
     ordered = sorted(job.seconds.items(), key=lambda item: -item[1])
     (slowest, most), middle = ordered[0], ordered[len(ordered) // 2][1]
     line = f"Compile time: {fmt.seconds(ordered[-1][1])} to {fmt.seconds(most)}"
+    # Chosen: ranks differ by some percent always, and a second is nothing to wait for.
     if most > 1.5 * middle and most - middle > 1:
         line += f"; rank {slowest} took longest, and the others may have waited for it"
     yield Text(f"\n{line}", style="dim")

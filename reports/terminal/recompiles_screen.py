@@ -43,6 +43,7 @@ def recompiles_screen(document: RecompilesDocument, width: int, *, all_of_it: bo
         else:
             yield Text(f"\nNo recompilations recorded: {graphs} so far.")
     shown = capped(found, MOST, all_of_it=all_of_it)
+    # Causes of one kind have the same example, which the first one shows.
     taught: set[Advice] = set()
     for number, group in enumerate(shown, 1):
         yield Text()
@@ -118,6 +119,7 @@ def _took(group: RecompileGroup) -> str:
     if not group.values:
         return "Values not known."
     values = fmt.listed((fmt.one_line(value, 40) for value in group.values), _VALUES)
+    # The first compilation is no recompilation, so there is one value more.
     one_each = len(group.values) == len(group.compilations) + 1 and not group.cause.is_open
     if one_each:
         return f"Compiled once for each value: {values}."

@@ -193,6 +193,7 @@ _SETTING = "TORCH_COMPILE_DYNAMIC_SOURCES="
 def _folded(line: str, width: int) -> Iterator[str]:
     """Break a long setting after commas with a backslash; the terminal wraps other lines."""
     rest = line
+    # One column is left for the backslash.
     while line.startswith(_SETTING) and len(rest) > width and (comma := rest.rfind(",", 0, width - 1)) > 0:
         yield f"{rest[: comma + 1]}\\"
         rest = rest[comma + 1 :]

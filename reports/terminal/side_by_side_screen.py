@@ -64,6 +64,7 @@ def fusions_side_by_side(document: SideBySideDocument[FusionDocument], width: in
     targets = document.targets
     found = {name: {(each.of.graph, each.of.stage): each for each in one.fusion} for name, one in targets.items()}
     rows: list[tuple[str, ...]] = []
+    # A part may be generated for some of the GPUs only.
     for key in dict.fromkeys(key for of_one in found.values() for key in of_one):
         rows.append((f"{fmt.one_line(key[0])} {key[1]}", *[""] * 5))
         rows += [(f"  {fmt.one_line(name)}", *_fusion_cells(found[name].get(key))) for name in targets]
@@ -86,6 +87,7 @@ def _heads(document: SideBySideDocument[Any]) -> Iterator[RenderableType]:
     same = len({each.sentence for each in document.answers.values()}) == 1
     for number, each in enumerate(document.answers.values()):
         head = headline(each)
+        # Its first two lines are the verdict and the sentence.
         yield Text("\n").join(head.split("\n")[2:]) if same and number else head
     for name, why in document.failed.items():
         yield Text(f"{fmt.one_line(name, 30)}: not captured: {fmt.one_line(why, 300)}", style="bold red")
@@ -109,6 +111,7 @@ def _rows(each: ComparedKernel, width: int, *, all_of_it: bool) -> Iterator[tupl
         shown = capped(one.resources, _CONFIGURATIONS, all_of_it=all_of_it)
         known = [_configuration(found, width) for found in shown] or [_nothing(one)]
         for number, row in enumerate(known):
+            # The bound is that of the kernel, whatever its configuration.
             least = (least_text(one.least) or _UNKNOWN) if not number else ""
             yield ("" if number else f"  {fmt.one_line(name, 30)}", *row, least)
         if len(shown) < len(one.resources):
@@ -236,6 +239,7 @@ def target_screen(listed: Listed) -> Iterator[RenderableType]:
     gpu = listed.gpu
     numbers: dict[str, int] = {}
     for source in gpu.sources.values():
+        # Most facts are of one data sheet.
         numbers.setdefault(source, len(numbers) + 1)
     yield Text.assemble((fmt.one_line(gpu.name, 60), "bold"), "  ", fmt.one_line(gpu.title, 200))
     if listed.file is not None:

@@ -167,6 +167,7 @@ def _head(run: PassRun) -> Text:
 def _changed(each: Pass, cwd: str) -> RenderableType:
     nodes = f"{each.before} → {each.after} nodes" if each.before != each.after else ""
     parts = [nodes, fmt.listed(_differences(each), _OPS), "" if each.has_changed else "nothing changed"]
+    # As many nodes of the same ops: their order or their arguments changed.
     if each.has_changed and not any(parts):
         parts.append("reordered" if each.moved else f"{fmt.count(each.rewired, 'node')} with new arguments")
     head = hanging(f"{each.title}: {fmt.joined(' · ', *parts)}")

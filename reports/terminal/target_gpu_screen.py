@@ -105,6 +105,7 @@ def _candidates(each: Undecided, *, all_of_it: bool) -> Iterator[str]:
 
 def _same(candidates: tuple[TimedCandidate, ...]) -> tuple[str, ...]:
     """Return the settings that all configured candidates share; none if there are fewer than two."""
+    # Library kernels have no settings.
     settings = [one.configuration.split(", ") for one in candidates if one.configuration]
     if len(settings) < 2:
         return ()
@@ -113,6 +114,7 @@ def _same(candidates: tuple[TimedCandidate, ...]) -> tuple[str, ...]:
 
 def _candidate(one: TimedCandidate, subject: str, same: tuple[str, ...]) -> str:
     configuration = " ".join(each for each in one.configuration.split(", ") if each not in same)
+    # The line above has the name already.
     if one.name == subject and configuration:
         return configuration
     if configuration:

@@ -61,6 +61,7 @@ def timing_screen(timings: Timings, width: int) -> Iterator[RenderableType]:
     measured = timings.configurations[0]
     yield headline(timings.target, measured)
     yield from trouble(measured)
+    # Before the numbers, since it says how far they can be trusted.
     for what, todo in reasons(measured):
         yield hanging(what, "yellow")
         yield fix(todo)
@@ -97,6 +98,7 @@ def trouble(measured: MeasuredConfiguration) -> Iterator[RenderableType]:
     for each in measured.failures:
         scenario = f"scenario {fmt.one_line(each.scenario, 40)}: " if each.scenario is not None else ""
         side = {"eager": "without torch.compile: ", "run": "compiled: "}.get(each.phase, "")
+        # Torch's messages go on for pages after their first line.
         first = next((line for line in each.message.splitlines() if line.strip()), "")
         yield Text(f"! {scenario}{side}{fmt.one_line(f'{each.type}: {first}', _MESSAGE)}", style="red")
         if each.file is not None:
@@ -133,6 +135,7 @@ def compile_lines(measured: MeasuredConfiguration) -> Iterator[RenderableType]:
     if calls is not None:
         noun = "step" if part is not None and part.part == "step" else "call"
         line += f". It pays for itself after {calls:,} {named(calls, noun)}."
+    # An undecided comparison does not say whether compiling pays for itself.
     elif part is not None and part.speedup is not None and part.speedup.verdict is not RatioVerdict.UNDECIDED:
         line += ". It never pays for itself."
     else:
@@ -175,6 +178,7 @@ def footer(measured: MeasuredConfiguration) -> Iterator[RenderableType]:
     if not found:
         return
     yield Text(f"\n{fmt.one_line(found, 300)}", style="dim")
+    # A part that has no verdict still tells how it was warmed up.
     part = measured.first or next(iter(measured.parts), None)
     if part is not None:
         yield Text(f"Warming up: {warming(part)}.", style="dim")
@@ -211,6 +215,7 @@ def table_screen(timings: Timings, width: int) -> Iterator[RenderableType]:
     yield _headline(timings, found)
     yield from _tables(timings, width)
     for measured in timings.configurations:
+        # Below the table, since its rows have no room for a message.
         yield from _row_trouble(measured)
     yield from _why(timings)
     lead = found.lead
@@ -219,6 +224,7 @@ def table_screen(timings: Timings, width: int) -> Iterator[RenderableType]:
             yield hanging(what, "yellow")
             yield fix(todo)
         yield from footer(lead)
+    # The noise is known only where eager was measured in several processes.
     if len([each for each in timings.configurations if each.first is not None]) > 1:
         yield Text(
             f"Each configuration ran in its own process, beside eager. Eager differed by {found.noise - 1:.0%} between "
@@ -378,6 +384,7 @@ def _range(ratio: Interval, rounds: str) -> str:
 
 def inverse(ratio: Interval) -> Interval:
     """Turn "0.5 times as fast" into "2 times slower"."""
+    # The ends change places: the inverse of the highest ratio is the lowest.
     return Interval(1 / ratio.median, 1 / ratio.high, 1 / ratio.low, ratio.rounds, ratio.confidence)
 
 
@@ -397,6 +404,7 @@ def reasons(measured: MeasuredConfiguration) -> list[tuple[str, str]]:
 
 
 def _undecided(measured: MeasuredConfiguration, part: TimedPart) -> list[tuple[str, str]]:
+    # First, since with so few rounds an idle machine would not decide either.
     if part.speedup is not None and not part.speedup.ratio.is_sure:
         return [("So few rounds cannot tell noise from a difference.", "use --rounds 6 or more")]
     crowded = crowd(measured)
@@ -414,6 +422,7 @@ def disturbed(found: Breakdown) -> str:
     called, timed = found.calls, found.timed
     pairs = (("eager", called.eager, timed.eager), ("compiled", called.compiled, timed.compiled))
     known = [(side, profiled, alone) for side, profiled, alone in pairs if profiled is not None and alone]
+    # The side that was slowed down most shows it best.
     side, profiled, alone = max(known, key=lambda one: one[1] / one[2])
     return (
         f"Not measured: profiled {side} calls took {duration(profiled)}, timed ones {duration(alone)}. The profiler "
@@ -443,6 +452,7 @@ def _of_model(measured: MeasuredConfiguration, part: TimedPart) -> list[tuple[st
         counted = "does" if part.unclean == 1 else "do"
         what = f"{fmt.count(part.unclean, 'round')} compiled something, and {counted} not count."
         found.append((what, "see ctrace recompiles, then measure again"))
+    # A note without a scenario is about the whole run.
     kinds = {each.kind: each for each in measured.notes if each.scenario in ("", part.scenario)}
     if "unused_gradients" in kinds:
         found.append(("Calls record gradients that nothing uses.",

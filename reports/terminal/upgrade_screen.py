@@ -57,6 +57,7 @@ def _fitting_table(document: UpgradeDocument, width: int) -> RenderableType:
 
 def _width_of(made: Table) -> int:
     """Return the width of a table of which no cell is cut."""
+    # Rich's own measure of a table is bounded by the console's width.
     _, right, _, left = made.padding
     texts = ([str(column.header), *map(str, column.cells)] for column in made.columns)
     return sum(max(map(cell_len, each)) + left + right for each in texts)
@@ -125,6 +126,7 @@ def cleaned_screen(document: CleanedEnvironments) -> Iterator[RenderableType]:
 def _age(each: MadeEnvironment) -> str:
     if each.created is None:
         return "incomplete"
+    # The clock may have been set back since.
     hours = max(0.0, time.time() - each.created) / 3600
     if hours < 48:
         return f"{hours:.1f} hours"

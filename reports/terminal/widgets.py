@@ -35,6 +35,7 @@ _VERDICT_STYLES = {
 }
 _NUMBERS = ("ops", "guards", "graphs", "eager", "in graphs")
 """How headings of columns that hold numbers begin."""
+# Of the terminal's own colors: code stays readable on a light background, too.
 _THEME = "ansi_dark"
 WIDE = 100
 """The screen width from which words are not abbreviated."""
@@ -113,6 +114,7 @@ def compile_only_note(caches: TorchCachesUsed) -> Iterator[RenderableType]:
     """Say that a run of `ctrace time --compile` has little for other views."""
     if caches.kind in ("private", "user"):
         what = "ctrace time --compile recorded compile time and caches in this run, not passes, fusion or kernels."
+        # Such a run is made without the hooks that slow compiling down, and those record the rest.
         yield Text(f"{what} To record them: ctrace explain model.py", style="yellow")
 
 
@@ -177,6 +179,7 @@ def fix(text: str) -> RenderableType:
     """Write what to do; nothing for an empty text."""
     if text:
         return indented(Text(f"→ {fmt.one_line(text, 500)}", style="green"), 3)
+    # A Text ends its line, so an empty one would be an empty line.
     return Text(end="")
 
 
@@ -237,12 +240,14 @@ def highlighted(text: str, lexer: str) -> Verbatim:
 
 def columned(width: int, columns: tuple[str, ...], rows: Sequence[tuple[str | Text, ...]]) -> Table:
     """Return a table. Columns marked with `>` hold numbers and are never cut; the first two text columns may be cut."""
+    # On a narrow screen, names need the room more than the gaps do.
     gap = GAP if width >= WIDE else 1
     table = Table(box=None, padding=(0, gap, 0, 0), header_style="dim", show_edge=False)
     for column in columns:
         table.add_column(
             column.lstrip(">"), no_wrap=True, overflow="ellipsis", justify="right" if column.startswith(">") else "left"
         )
+    # Rich shortens every column of a table that is too wide, also those of numbers: so what names may take is computed
     widths = [max(map(len, cells)) for cells in zip((name.lstrip(">") for name in columns), *rows, strict=True)]
     has_second = not columns[1].startswith(">")
     left = width - gap * len(columns) - sum(widths[2 if has_second else 1 :])

@@ -35,14 +35,17 @@ def answer(found: Accuracy, cwd: str) -> str:
         first = found.culprits[0]
         name = f"{KINDS[first.kind]}{short_name(first.name)}"
         what = f"{name[0].upper()}{name[1:]}"
+        # A kernel of several ops is named itself: nothing says which of their lines is wrong.
         if first.file is not None and (len(first.ops) == 1 or first.kind not in ("kernel", "external")):
             what = f"{where(first, cwd)}{fmt.framed(' `', fmt.one_line(first.source, 100), '`')}"
         verdict = "wrong" if first.against == "float64" else "other than in eager, and no less exact"
+        # A line counts once, whose op may be in several kernels.
         others = len({(each.file, each.line) for each in found.culprits}) - 1
         text = f"{what} is {verdict}: {off(first)}."
         if others:
             text += f" So {named(others, 'is', 'are')} {fmt.count(others, 'other line')}."
         return text
+    # Before the rest: without a kernel that ran, only the reason is an answer.
     if not found.kernels and found.not_compared:
         return f"Not compared: {fmt.one_line(found.not_compared[0].why, 200)}."
     if parted := first_parted(found):
@@ -112,6 +115,7 @@ def rounded(document: ExplainDocument) -> Iterator[str]:
     """Name the scenarios whose results differ from eager and are right nevertheless, and say why."""
     wrong = {danger.scenario for danger in document.dangers}
     for each in (result.of for result in document.scenarios):
+        # A wrong result is a danger, which has a cause on the screen.
         if each.comparison is None or each.name in wrong:
             continue
         name = fmt.one_line(each.name, 30)

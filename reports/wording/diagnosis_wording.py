@@ -25,6 +25,7 @@ _NOUNS = {
 }
 
 
+# "Nothing to change if you need both" depends on the user, and so asks something.
 _NO_ADVICE = re.compile(r"^(?:\S+:\d+: )?Nothing to (?:fix|change)\b(?! if)")
 
 
@@ -62,6 +63,7 @@ def at_stake(each: Suggestion, found: Diagnosis) -> str:
         return ""
     every = [one for cause in own for one in cause.symptoms]
     counts = _counted(every)
+    # Of more calls, the numbers may be higher than those that the cost is of.
     if counts and found.has_later and any(one.what is Finding.RECOMPILE for one in every):
         counts += " in two calls"
     return f"at stake: {fmt.joined(', ', counts, _compile_time(seconds))}"

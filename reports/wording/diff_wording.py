@@ -115,6 +115,7 @@ def next_command(found: RunDiff, after: str | None) -> str:
     if found.equal or not after:
         return ""
     only = {each.number for each in found.judgement.changed if each.direction is Direction.WORSE}
+    # Of several kinds, only explain shows all.
     view = "recompiles" if only == {Number.RECOMPILES} else "explain"
     return f"ctrace {view} {shlex.quote(after)}"
 
@@ -140,6 +141,7 @@ def _grown(found: RunDiff) -> str:
         return ""
     peaks = f" Peak memory {fmt.memory(growth.was.bytes)} → {fmt.memory(growth.now.bytes)}"
     most = next((each for each in growth.lines if each.now > each.was), None)
+    # A lower peak has lines that grew, too, and they are no reason.
     if growth.now.bytes <= growth.was.bytes or most is None:
         return f"{peaks}."
     return f"{peaks}; most of what grew is at {most.where} (+{fmt.memory(most.now - most.was)})."

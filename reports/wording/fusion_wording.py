@@ -66,9 +66,11 @@ def _extra_traffic(each: Shared) -> str:
 
 def score_text(score: Score) -> str:
     """Say what ranks a pair: `both reductions or neither, share 4.0 MiB, neighbors in the program`."""
+    # -1 only with `triton.nested_reduction`: one reduction reads another one of a different size.
     alike = {1: "both reductions or neither", -1: "reductions of different sizes"}.get(score.kind, "one is a reduction")
     known = score.kind or score.shared  # torch gives 0 too where nothing is shared
     parts = []
+    # 0 is a prologue of a template, which torch ranks last (2.13, _inductor/choices.py:score_fusion).
     if not score.template:
         parts.append("goes into a template")
     if known:

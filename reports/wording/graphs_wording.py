@@ -25,6 +25,7 @@ _SIGNS = {
     "itruediv": "/=", "ixor": "^=",
 }  # fmt: skip
 _UNARY = {"neg": "-", "pos": "+", "invert": "~"}
+# How torch writes its descriptors (2.13, _functorch/_aot_autograd/descriptors.py).
 _OUTPUT = re.compile(r"PlainAOTOutput\(idx=(\d+)\)")
 _GRADIENT = re.compile(r"GradAOTOutput\(grad_of=\w+AOTInput\(idx=(\d+)\)\)")
 _CHANGED = re.compile(r"InputMutationAOTOutput\(mutated_input=\w+AOTInput\(idx=(\d+)\)\)")
@@ -46,6 +47,7 @@ def type_text(type_: TensorType, values: Mapping[str, str] | None = None) -> str
 
 
 def _size_text(size: str, values: Mapping[str, str]) -> str:
+    # A number or a symbol, such as `8` or `s53`, is shorter than its value behind it.
     if size.isalnum():
         return size
     value = number(size, values)
@@ -76,6 +78,7 @@ def is_dense(type_: TensorType) -> bool:
     """Whether strides are contiguous; if some are symbols, whether they are at least in descending order."""
     step: int | None = 1
     for size, stride in zip(reversed(type_.sizes), reversed(type_.strides or ()), strict=False):
+        # With a symbol among them, a stride cannot be compared with the product of the sizes.
         length, actual = number(size, {}), number(stride, {})
         if length != 1 and (step is not None and actual is not None) and step != actual:
             return False
@@ -138,6 +141,7 @@ def output_words(described: str, names: Sequence[str]) -> str:
     """Put torch's description of an output in words; `names` are the user's names of the inputs, in order."""
     if match := _OUTPUT.fullmatch(described):
         return f"output {match[1]}"
+    # There are several classes of these, which differ in what AOTAutograd checks.
     if described.startswith("SavedForBackwards"):
         return "saved for the backward"
     if match := _GRADIENT.fullmatch(described):
@@ -159,6 +163,7 @@ def input_words(described: str, names: Sequence[str]) -> str:
 
 
 def _name(index: str, names: Sequence[str]) -> str:
+    # Python refuses numbers of thousands of digits, which a damaged log may have.
     at = int(index[:9])
     if at < len(names):
         return fmt.one_line(names[at], 60)

@@ -103,6 +103,7 @@ def check_line(before: CheckedPackage | None, found: CheckedPackage) -> str:
         return f"{verdict} for {fmt.one_line(each.sizes, 80)}{special}: {what}"
     if not found.checks:
         return "nothing was checked: the package defines no operator"
+    # A fallback runs the operator's CPU code, which proves nothing about the kernel.
     ran = [each for each in found.checks if each.kernel != "fallback"]
     sizes = {each.sizes for each in ran}
     not_run = [each for each in found.checks if each.kernel == "fallback" and each.sizes not in sizes]

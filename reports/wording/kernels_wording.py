@@ -37,6 +37,7 @@ def short_names(rooms: Mapping[str, int]) -> dict[str, str]:
     """Cut names in the middle to fit; different names stay different, and keep the number at the end."""
     full = {name: fmt.one_line(name) for name in rooms}
     ends = [len(found[0]) for name in full.values() if (found := _NUMBER.search(name))]
+    # The end of a name has its number; where that is not enough, more letters of the end tell names apart.
     for tail in range(max(ends, default=0), max(rooms.values(), default=0) - 1):
         cut = {name: _cut(shown, rooms[name], tail) for name, shown in full.items()}
         if len(set(cut.values())) == len(set(full.values())):
@@ -82,6 +83,7 @@ def cut_lines(text: str, room: int) -> str:
     if len(text) <= room or not colon:
         return fmt.one_line(text, room)
     first = numbers.partition(",")[0].partition(" ")[0]
+    # First with all numbers, then with one: a line that can be looked up is worth more than the file's whole name.
     for shown in (numbers, numbers if first == numbers else f"{first}…"):
         left = room - len(shown) - 2
         if left >= _FILE:
@@ -121,6 +123,7 @@ def buffer_text(buffer: Buffer) -> str:
 
 def outputs_text(row: KernelOfPart, most: int = 1) -> str:
     """List the shapes that a kernel writes, each once, the largest first: `f32[64, 128] +2`."""
+    # The largest output is most of what a kernel writes.
     largest = sorted(row.outputs, key=lambda buffer: -(buffer.bytes or 0))
     shapes = list(dict.fromkeys(map(buffer_text, largest)))
     more = max(len(shapes) - most, 0) or None
@@ -227,6 +230,7 @@ def least_text(seconds: float | None) -> str:
     """Write a bound, `12.3 µs` or `240.0 ns`; empty if it is not known."""
     if seconds is None:
         return ""
+    # A bound of `0.0 ns` would say that the kernel takes no time.
     if 0 < seconds < 0.05e-9:
         return "under 0.1 ns"
     if seconds >= 1e-6:
@@ -256,5 +260,6 @@ def spills_text(found: CodeTotals) -> str:
         return "spills not known: Triton compiled no kernel"
     if found.compiled == 1:
         return f"the one compiled kernel spills {'' if found.spilling else 'no '}registers"
+    # `none` takes the verb of one.
     verb = named(max(found.spilling, 1), "spills", "spill")
     return f"{found.spilling or 'none'} of {fmt.count(found.compiled, 'compiled kernel')} {verb} registers"

@@ -91,5 +91,6 @@ def letters(contents: Iterable[Digest | None]) -> Iterator[str]:
             yield "-"
         else:
             key = repr(sorted(each.digests.items()))
+            # Beyond Z, all have one letter; so many groups are only in --all.
             letter = known.setdefault(key, chr(ord("A") + min(len(known), 25)))
             yield letter

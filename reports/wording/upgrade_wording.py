@@ -26,6 +26,7 @@ _MOST_PACKAGES = 8
 def headword(document: UpgradeDocument) -> str:
     """Return the answer in one word."""
     changes = [change for model in document.models for change in model.changes]
+    # First: it is an answer also if other models could not be compared.
     if any(each.worse for each in changes):
         return "worse"
     if document.equal is None:
@@ -122,6 +123,7 @@ def _differing(was: str | None, now: str | None) -> tuple[str | None, str | None
 
 def changed_numbers(model: UpgradedModel, *, every: bool = False) -> list[tuple[str, str, str]]:
     """Return the numbers that differ, or all, with both values; times and memory differ in any two runs."""
+    # A line about them would stand under each model.
     noisy = ("guard cost", "peak memory", "compile time")
     return [
         (each.name, each.before or "not measured", each.after or "not measured")
