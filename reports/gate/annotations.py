@@ -28,6 +28,7 @@ def _limited(name: str, commands: list[_Command], noun: str) -> Iterator[str]:
     """Write all commands if GitHub shows them all, else the first ones and the number of the others."""
     shown = commands
     if len(commands) > MOST:
+        # One is left for the line that counts the others.
         shown = commands[: MOST - 1]
     yield from (_command(name, each, at) for each, at in shown)
     if left := len(commands) - len(shown):
@@ -63,11 +64,13 @@ def _place(at: Spot | None) -> Iterable[tuple[str, str]]:
     if at.line is not None:
         yield "line", str(at.line)
     if at.columns is not None:
+        # GitHub's end is the last column, ours is the one behind it.
         begin, end = at.columns
         yield from (("endLine", str(at.line)), ("col", str(begin)), ("endColumn", str(end - 1)))
 
 
 def _data(text: str) -> str:
+    # The percent sign first, since the escapes of the others have one.
     return fmt.plain(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -60,5 +60,6 @@ def _units(text: str, column: int) -> int:
 
 
 def _uri(file: str) -> str:
+    # A name whose bytes are no UTF-8 has surrogates in Python, which `quote` alone would refuse.
     whole = file if file.startswith("/") else f"{cwd().as_posix()}/{file}"
     return f"file://{quote(whole.encode('utf-8', 'surrogatepass'), safe='/')}"

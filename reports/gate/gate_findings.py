@@ -69,6 +69,7 @@ def _replacement(each: Replacement) -> dict[str, Any]:
     if each.old and not each.old.endswith("\n"):
         last = each.old.rpartition("\n")[2]
         region |= {"endLine": each.end - 1, "endColumn": len(last) + 1}
+    # An insertion behind the last line of a file that has no line end.
     elif not each.old and each.before and not each.before.endswith("\n"):
         region = {"startLine": each.line - 1, "startColumn": len(each.before) + 1}
         region |= {"endLine": each.line - 1, "endColumn": len(each.before) + 1}
@@ -105,6 +106,7 @@ def patch_block(found: SuggestedRepair) -> str | None:
 def _fenced(language: str, text: str) -> str | None:
     """Write a code block that its content cannot close."""
     lines = text.split("\n")
+    # A patch with escapes in place of letters would not apply, so it is left out as a whole.
     if without_commands(text) != text or any(is_hidden(letter) for letter in set(text) - {"\n", "\t"}):
         return None
     fence = "```"
@@ -154,6 +156,7 @@ def folded(findings: tuple[GateFinding, ...]) -> tuple[GateFinding, ...]:
     after: dict[SiteKey, list[GateFinding]] = {}
     first = []
     for each in findings:
+        # Where the site that it follows is in the lock or allowed, that one is no finding, and this one stands alone.
         if each.site and each.site.follows in leading:
             after.setdefault(each.site.follows, []).append(each)
         else:
@@ -222,6 +225,7 @@ def headline(finding: GateFinding, *, with_code: bool = True) -> str:
     if with_code:
         where = code(finding)
         begin, end = site.span or (0, 0)
+        # A span is of the recorded line, which a log may lack.
         if site.source and 0 <= begin < end <= len(where):
             where = where[begin:end]
         shown = fmt.framed(": `", where and fmt.one_line(where, _CODE), "`")
@@ -235,6 +239,7 @@ def lines(finding: GateFinding, checked: CheckedJob | None, at: Spot | None) -> 
         parts += [f"  {code(finding)}", finding.site.reason]
     parts += detail(finding, checked)
     parts += [f"→ {each}" for each in todo(finding)]
+    # `one_line` drops the indent of code.
     return [f"{'  ' * part.startswith('  ')}{fmt.one_line(part, LONGEST)}" for part in parts if part.strip()]
 
 

@@ -53,6 +53,7 @@ def render_table(outcome: CheckOutcome) -> SafeText:
         page.add("", "**Notes**", "")
         page.add_some(notes, _FOR_NOTES, "note")
     if outcome.checked:
+        # Behind HTML, GitHub reads Markdown only after an empty line.
         page.add("", f"<details><summary>{fmt.count(len(outcome.checked), 'job')}</summary>", "")
         page.add("| job | graphs | breaks | recompiles | coverage | time | result |", "|---|--:|--:|--:|--:|--:|---|")
         page.add_some([partial(_job, one) for one in gravest_first(outcome)], _FOR_JOBS, "job")
@@ -78,6 +79,7 @@ class _Page:
         for number, write in enumerate(writers):
             line = write()
             if self._size + len(line) >= up_to:
+                # A shorter line further down would still fit, but the order is that of what matters.
                 left = fmt.count(len(writers) - number, f"more {noun}")
                 self.add("", f"and {left}: see the output of `ctrace check`", "")
                 return
@@ -109,6 +111,7 @@ def _repair(shared: SharedFinding, outcome: CheckOutcome) -> str:
     """Write a repair as a suggestion for the lines that it replaces, or as a patch if it changes several places."""
     found = shared.finding.suggestion
     assert found is not None
+    # GitHub applies a suggestion by a click, but only to lines that follow each other.
     block, patch = review_block(found), patch_block(found) or ""
     where = code_span(fmt.one_line(str(shared.spot or ""), _LONGEST))
     head = _joined((where, _short(found.summary)))

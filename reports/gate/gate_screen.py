@@ -77,6 +77,7 @@ def cells(one: CheckedJob) -> tuple[str, str, str, str, str]:
     if state is None or one.exit is Exit.PROGRAM:
         return _graphs(one, None), UNKNOWN, UNKNOWN, UNKNOWN, seconds
     breaks, counts = UNKNOWN, state.counts
+    # Without any of these counts, breaks were not measured, which is not 0.
     if of_breaks := [counts[each] for each in _BREAKS if each in counts]:
         breaks = str(sum(of_breaks))
     recompiles = str(counts.get(Count.RECOMPILES, UNKNOWN))
@@ -153,6 +154,7 @@ def _job(one: CheckedJob, outcome: CheckOutcome, seen: dict[object, CheckedJob])
     name = (fmt.one_line(str(one.job), 300), "bold")
     yield Text.assemble("\n", name, "  ", (VERDICTS[one.exit], STYLES[one.exit]))
     for number, each in enumerate(folded(one.findings), 1):
+        # Scenarios of one model have most findings in common.
         before = seen.setdefault(identity(each, one), one)
         if before is not one:
             yield item(_seen_before(number, each, before))
@@ -189,6 +191,7 @@ def _owner(finding: GateFinding) -> str:
 def _source(finding: GateFinding) -> Iterator[RenderableType]:
     """Show the source line, and underline the part that breaks if known."""
     site = finding.site
+    # A tab is one column of a span, and several of the screen.
     line = fmt.plain(code(finding).replace("\t", " ")).replace("\n", " ")
     text = Text(line, style="cyan", no_wrap=True, overflow="ellipsis")
     if site and site.source and site.span and 0 <= site.span[0] < site.span[1] <= len(line):

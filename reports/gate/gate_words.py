@@ -82,6 +82,7 @@ def _columns(site: Site) -> tuple[int, int] | None:
 def model_file(job: JobKey) -> str | None:
     """Return the file of a job's model as the policy writes it; None for `package.module:name`."""
     head, _, _ = job.model.rpartition(":")
+    # `models/tiny.py:net` has a head, `models/tiny.py` has none.
     for file in (head, job.model):
         if file.endswith(".py"):
             return file
@@ -113,8 +114,10 @@ def near(file: str, outcome: CheckOutcome) -> str:
 
 def _absolute(file: str, outcome: CheckOutcome) -> Path:
     policy, folder = outcome.policy.file, Path()
+    # These two are named from the working directory, and what they name from the policy's folder.
     if policy is not None and file not in (policy, outcome.lock.file):
         folder = Path(policy).parent
+    # Not `resolve`, which would follow links to names that the user does not know.
     return Path(os.path.normpath(cwd() / folder / file))
 
 
@@ -133,6 +136,7 @@ TITLES = {
     Exit.PROGRAM: "FAILED",
     Exit.USAGE: "CANNOT CHECK",
 }
+# First what keeps models from being checked, then what keeps them from being judged: worse is at least a result.
 GRAVEST_FIRST = (Exit.USAGE, Exit.UNTRUSTED, Exit.PROGRAM, Exit.WORSE, Exit.DONE)
 KINDS = {
     FindingKind.NEW_SITE: "a new finding that is not in the lock",
@@ -267,6 +271,7 @@ def numbers(finding: GateFinding) -> str:
         return f"{now} times now, {was} in the lock"
     if finding.kind is FindingKind.MORE:
         return f"{now} now, {was} in the lock"
+    # Coverage is the one limit that is no count.
     if finding.count is None:
         return f"{now}% of the ops are in graphs, the minimum is {was}%"
     return f"{now} now, the limit is {was}"

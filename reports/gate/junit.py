@@ -22,6 +22,7 @@ _Element = ElementTree.Element
 def render_junit(outcome: CheckOutcome, when: datetime) -> SafeText:
     """Write the report, with a final newline; `when` is when the check began."""
     root = ElementTree.Element("testsuites")
+    # Ant's schema allows neither a fraction of a second nor a time zone.
     stamp = when.strftime("%Y-%m-%dT%H:%M:%S")
     for number, (name, jobs) in enumerate(_by_model(outcome).items()):
         root.append(_suite(name, number, jobs, stamp, outcome))
@@ -62,8 +63,10 @@ def _made(
         "errors": str(sum(case.find("error") is not None for case in cases)),
         "time": _time(seconds),
     }
+    # Ant's schema requires a host, and the real one differs on each runner.
     for key, value in {**known, "hostname": "localhost", **numbers}.items():
         suite.set(key, value)
+    # Ant's schema has these elements in this order: properties, cases, system-out, system-err.
     properties = ElementTree.SubElement(suite, "properties")
     if not outcome.inductor_guards:
         ElementTree.SubElement(properties, "property", name="verdict", value=xml_letters(verdict(outcome)))
@@ -89,6 +92,7 @@ def _case(
     case = ElementTree.Element("testcase", name=_token(name), classname=_token(classname), time=_time(seconds))
     if found:
         worst = min((finding for finding, _ in found), key=lambda each: GRAVEST_FIRST.index(EXITS[each.kind]))
+        # A failure is a model that got worse, an error one that could not be judged.
         tag = "error"
         if EXITS[worst.kind] is Exit.WORSE:
             tag = "failure"

@@ -71,6 +71,7 @@ def _lesson(gb: str) -> Lesson | None:
 
 
 def _rule(name: str, title: str, why: str, fix: str) -> dict[str, Any]:
+    # GitHub shows `markdown`, other viewers `text`.
     help_text = fmt.plain(fix or why)
     return {
         "id": name,
@@ -96,7 +97,9 @@ def render_sarif(outcome: CheckOutcome) -> SafeText:
     driver = {"name": "ctrace", "version": __version__, "semanticVersion": __version__, "rules": rules}
     run = {
         "tool": {"driver": driver},
+        # GitHub's category is what is before the last `/`: an upload replaces results of its own category only.
         "automationDetails": {"id": "ctrace/check/"},
+        # Columns are counted as Python does, in letters, not in UTF-16 units.
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {_ROOT: {"description": {"text": "The directory that ctrace check was run in."}}},
         "invocations": [_invocation(outcome)],
@@ -113,6 +116,7 @@ def _rules(results: list[_Data]) -> list[_Data]:
 def _invocation(outcome: CheckOutcome) -> _Data:
     notes = [{"level": "note", "message": {"text": fmt.one_line(note)}} for note in outcome.notes]
     return {
+        # A model that got worse is a result; any other exit code means that something was not judged.
         "executionSuccessful": outcome.exit in (Exit.DONE, Exit.WORSE),
         "exitCode": int(outcome.exit),
         "exitCodeDescription": verdict(outcome),
@@ -201,5 +205,6 @@ def _site_print(site: Site) -> dict[str, str]:
 
 
 def _print(*parts: object) -> dict[str, str]:
+    # As JSON, in which parts of different sites cannot join to the same text.
     text = json.dumps([str(part) if not isinstance(part, tuple) else part for part in parts])
     return {"ctraceSite/v1": hashlib.sha256(text.encode()).hexdigest()}
