@@ -158,6 +158,7 @@ class BrowsedRun:
 
 def _code(line: str) -> str:
     """Return a line of code with its indentation, and nothing that a terminal could obey."""
+    # Cut before the slow steps, too: a line may have millions of letters.
     return fmt.cut(fmt.plain(line[: 16 * _LINK_LONGEST].expandtabs(4)).replace("\n", "\\n"), _LINK_LONGEST)
 
 
@@ -244,6 +245,7 @@ class Lines(ScrollView, can_focus=True):
     def show(self, count: int, line: Callable[[int], Text], marks: Mapping[int, str], *, at: int | None = None) -> None:
         """Show lines; `line` draws one, `marks` has `linked` and `picked` by index, `at` comes into view."""
         self.count, self._line, self.marks = count, line, marks
+        # A line is measured by drawing it, so the first ones stand for all.
         widest = max((line(index).cell_len for index in range(min(count, 2000))), default=0)
         self.virtual_size = Size(min(_WIDEST, widest), count)
         if at is not None:
@@ -260,6 +262,7 @@ class Lines(ScrollView, can_focus=True):
         text = self._line(index)
         strip = Strip(list(text.render(self.app.console)))
         left = int(self.scroll_offset.x)
+        # Padded to the right edge, so that a mark covers the whole row.
         strip = strip.extend_cell_length(left + width).crop(left, left + width).apply_style(self.rich_style)
         mark = self.marks.get(index, "")
         if self._has_cursor and index == self.cursor and (self.has_focus or mark == "picked"):
@@ -306,6 +309,7 @@ class Lines(ScrollView, can_focus=True):
     def _into_view(self) -> None:
         top, height = int(self.scroll_offset.y), self.scrollable_content_region.height
         if not top < self.cursor < top + height - 2:
+            # A third down, so that what comes before the line is seen, too.
             self.scroll_to(y=max(0, self.cursor - height // 3), animate=False)
 
 
@@ -469,6 +473,7 @@ class Browser(App[None]):
     def on_resize(self) -> None:
         """Draw the views again for the new width."""
         self.set_class(self.size.width < 90, "narrow")
+        # The panes get their new widths after this event.
         self.call_after_refresh(self._redraw)
 
     def _redraw(self) -> None:
@@ -491,11 +496,13 @@ class Browser(App[None]):
         if number < len(self.names):
             self.query_one("#views", OptionList).highlighted = number
             target = "#source" if self.names[number] == "code" else "#text"
+            # A pane that is not on the screen yet cannot take the focus.
             self.call_after_refresh(lambda: self.query_one(target, Lines).focus())
 
     def _show_view(self) -> None:
         pane = self.query_one("#text", Lines)
         width = self._width()
+        # Before its first layout, a pane has no width.
         if width <= 0:
             return
         view = next(each for each in VIEWS if each.name == self.view)
@@ -548,6 +555,7 @@ class Browser(App[None]):
         known = self.data.kernels_of(self.graph)
         if origin != "kernel" and self.linked.kernels:
             mine = [each for each in known if each.key in self.linked.kernels]
+            # A kernel on the screen that is of the line stays: the pane does not change at each step through a file.
             if self.kernel not in mine:
                 hits = {each.key: self._kernel_marks(each) for each in mine}
                 self.kernel = max(mine, key=lambda each: len(hits[each.key]), default=self.kernel)
@@ -592,6 +600,7 @@ class Browser(App[None]):
         if 0 <= at < len(labels):
             self.stage = labels[at]
             self.linked = self.data.of_places(self.linked.places, self.graph, self.stage)
+            # As if the source had been picked: it stays, and the other panes follow.
             self._show_code(origin="source")
 
     def action_graph(self) -> None:
@@ -631,6 +640,7 @@ class Browser(App[None]):
     def _items(self) -> Iterator[tuple[str, str, str]]:
         """Yield the kind of each searchable thing, where it is, and its text."""
         for view in VIEWS:
+            # Views that were not opened yet are not searched: to draw them all would make the first key wait.
             for at, row in enumerate(self._drawn.get((view.name, self._width()), [])):
                 yield view.name, str(at), row.plain.strip()
         for file, lines in self.data.files.items():
@@ -720,6 +730,7 @@ VIEWS = (
 def lines_of(view: View, session: Session, width: int) -> list[Text]:
     """Draw a view for a width; an error of the view is its text."""
     width = max(_NARROWEST, width)
+    # Forced, since a text buffer is no terminal, for which rich leaves out colors.
     console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system="standard", emoji=False)
     try:
         text = str(drawn(view.screen(session, width), console))

@@ -32,12 +32,14 @@ LONGEST = 4_000
 
 def one(text: str, limit: int = LONGEST) -> str:
     """Make a name safe for a terminal and a table: show line breaks as escapes, and cut after `limit`."""
+    # Four letters a column, since some take no room; not all of a text that may have millions.
     return _bounded(escape.one(text[: 4 * limit]), limit, is_whole=len(text) <= 4 * limit)
 
 
 def one_line(text: str, limit: int = 0) -> str:
     """Fold white space, and cut with an ellipsis after `limit` columns (0: after `LONGEST`)."""
     most = limit or LONGEST
+    # More letters than for a name, since white space is folded.
     return _bounded(" ".join(plain(text[: 16 * most]).split()), most, is_whole=len(text) <= 16 * most)
 
 
@@ -65,6 +67,7 @@ def width(text: str) -> int:
 def relative(file: str, cwd: str) -> str:
     """Shorten a path in the run's working directory. Not safe to show; see `path`."""
     inside = cwd and file.startswith(f"{cwd.rstrip(os.sep)}{os.sep}")
+    # Up to Python 3.11.4, os.path.normpath cuts a path at a null byte.
     if inside and "\0" not in file + cwd:
         return os.path.relpath(file, cwd)
     return file
@@ -126,6 +129,7 @@ def without_unique_part(text: str) -> str:
 def scaled(number: int) -> str:
     """Write `512`, `2.1 k`, `3.4 M`, `1.5 G`: in thousands."""
     value, units = float(number), ["", "k", "M", "G", "T", "P"]
+    # From here on, it would be written as `1000.0`.
     while value >= 999.95 and len(units) > 1:
         value /= 1000
         units.pop(0)
@@ -144,6 +148,7 @@ def flops(number: int) -> str:
 
 def intensity(value: float) -> str:
     """Write FLOPs per byte as `0.25`, `12.3`, `341`, without a unit."""
+    # Rounded first: 99.95 is `100`, not `100.0`.
     if value >= 99.95 or not value:
         return f"{value:.0f}"
     if value >= 0.95:
@@ -211,6 +216,7 @@ def share(part: int | None, whole: int | None) -> str:
     if part is None or whole is None:
         return "not measured"
     if whole:
+        # Rounded down, so that 100% stands for all.
         return f"{part} of {whole} ({100 * part // whole}%)"
     return "0 of 0"
 
@@ -234,6 +240,7 @@ def duration(seconds: float | None) -> str:
     if seconds is None:
         return "not measured"
     for limit, factor, unit in ((1e-3, 1e6, "µs"), (1.0, 1e3, "ms")):
+        # 999.6 µs are written as `1.00 ms`, not as `1000 µs`.
         if abs(seconds) < limit * 0.9995:
             return f"{digits(seconds * factor)} {unit}"
     return f"{digits(seconds)} s"

@@ -31,6 +31,7 @@ def text(foreign: str) -> Marked:
 
 
 def _escaped(foreign: str) -> str:
+    # First the ampersand, with which the others' references begin; last the links, whose stop is a reference, too.
     safe = foreign.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     for letter in "\\`*_[]|~":
         safe = safe.replace(letter, f"\\{letter}")

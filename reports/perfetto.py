@@ -46,6 +46,7 @@ def render_perfetto(session: Session) -> SafeText:
 def _findings(session: Session) -> Iterator[dict[str, Any]]:
     """Yield graph breaks and recompilations, at the begin of the compilations that have them."""
     lanes = lanes_of(session.compile_time)
+    # Backwards, so that of all steps of a graph the first one stays.
     starts = {span.graph: span.begin for lane in reversed(lanes) for span in reversed(lane.spans)}
     for found in session.breaks:
         for graph in found.compilations[:1]:
@@ -141,6 +142,7 @@ def _memory_events(document: StepMemoryDocument) -> Iterator[dict[str, Any]]:
         time = index * _MOMENT
         known = {each.kind: each.bytes for each in moment.kinds}
         counter = {"ph": "C", "pid": _PROCESS, "ts": time}
+        # Each event has all kinds: in Perfetto, a series without a value would keep its last one.
         yield {**counter, "name": "alive", "args": {kind: known.get(kind, 0) for kind in kinds}}
         file, colon, line = moment.at.rpartition(":")
         at = fmt.place(file, int(line), document.cwd) if colon and line.isdecimal() else moment.at

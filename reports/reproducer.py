@@ -56,6 +56,7 @@ def render_issue(made: Reproducer) -> SafeText:
 
 
 def _output(made: Reproducer) -> list[str]:
+    # Three backticks would end the block.
     lines = [each.replace("```", "'''") for each in made.output.rstrip("\n").splitlines()]
     if len(lines) <= _MOST_OUTPUT:
         return lines or ["(nothing)"]

@@ -87,6 +87,7 @@ def _placed(graph: FxGraph, top: float) -> tuple[dict[str, _Box], float]:
     for row in _rows(graph.nodes):
         x, tallest = float(_EDGE), 0.0
         wanted = {node.name: _middle(node, placed) for node in row}
+        # From left to right as they want to be, so that few arrows cross.
         for node in sorted(row, key=lambda each: wanted[each.name]):
             lines = label_lines(node)
             width = max(map(fmt.width, lines), default=0) * _LETTER + 14
@@ -125,6 +126,7 @@ def _drawn(boxes: list[_Box], edges: list[tuple[_Box, _Box]], heads: list[tuple[
         'font-family="monospace" font-size="10">',
         '<rect width="100%" height="100%" fill="white"/>',
     ]
+    # Arrows first, so that boxes lie above them.
     lines += [_edge(one, other) for one, other in edges]
     lines += [part for box in boxes for part in _box(box)]
     lines += [_text(head, _EDGE, y, ' font-size="12" font-weight="bold"') for head, y in heads]

@@ -126,10 +126,12 @@ def _location(where: str, model: str) -> dict[str, Any]:
     """Return the place of a change, else the model's file."""
     match = _PLACE.search(where)
     file = match["file"] if match else model.rpartition(":")[0] or model
+    # SARIF counts lines from 1.
     region = {"region": {"startLine": int(match["line"])}} if match and int(match["line"]) > 0 else {}
     artifact = {"uri": quote(file), "uriBaseId": _ROOT}
     return {"physicalLocation": {"artifactLocation": artifact, **region}}
 
 
 def _digest(*parts: str) -> str:
+    # Joined by a letter that no part has, so that other parts make another text.
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

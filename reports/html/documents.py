@@ -60,6 +60,7 @@ def json_for_script(data: object) -> str:
 
 def packed(text: str) -> str:
     """Compress text with zlib, which a browser's `DecompressionStream` calls `deflate`; return it in base64."""
+    # A log may have half of a surrogate pair, which UTF-8 cannot write.
     return base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), _LEVEL)).decode("ascii")
 
 
@@ -102,6 +103,7 @@ class LeftOutDocument(Struct, frozen=True):
 
 def documents(session: Session, *, sass: bool = False) -> Iterator[PackedDocument | LeftOutDocument]:
     """Yield all documents, those of the first screen first; disassembling the binaries takes longer than all others."""
+    # Functions, so that one document at a time is in memory as text.
     writers: list[tuple[str, Callable[[], str]]] = [
         ("explain", lambda: render(explain_document(session))),
         ("breaks", lambda: render(breaks_document(session))),

@@ -26,6 +26,7 @@ from ctrace.reports.wording.diagnosis_wording import asks_nothing, effects, is_n
 PAGE_SCHEMA = 1
 """Version of the page's data; raise it when the scripts need different data."""
 _FOLDER = Path(__file__).parent
+# One script in this order: core.js first, which the others use, and start.js last, which begins.
 _SCRIPTS = (
     "core.js",
     "lists.js",
@@ -165,6 +166,7 @@ def render_run_list_json(runs: Sequence[SavedRun], damaged: Sequence[str]) -> Sa
 def _status(run: SavedRun) -> str:
     if run.is_active:
         return "running"
+    # Its process is gone, and could not write how the run ended.
     if run.status == "running":
         return "cut off"
     return run.status
@@ -181,6 +183,7 @@ def _run(run: SavedRun) -> dict[str, Any]:
         "status": _status(run),
         "verdict": one(str(summary.get("verdict", ""))),
         "gpu": None if gpu is None else one_line(str(gpu), _LONGEST),
+        # A saved run may be another one's, with anything in its summary.
         "counts": {name: summary[name] for name in _COUNTS if isinstance(summary.get(name), int)},
         "kept": run.is_kept,
     }

@@ -64,6 +64,7 @@ def json_fields(kind: type[Struct]) -> tuple[JsonField, ...]:
 
 def _field(word: str) -> JsonField:
     word, _, condition = word.partition("?")
+    # `*cost` is read as `*=cost`: a name and an attribute, as any other word.
     declared, _, form = word.replace(ALL, f"{ALL}=").partition("|")
     name, _, path = declared.partition("=")
     return JsonField(name, tuple((path or name).split(".")), form, condition)
@@ -186,6 +187,7 @@ def plain(value: object, cwd: str) -> Any:
         return {str(name): plain(each, cwd) for name, each in value.items()}
     if isinstance(value, tuple | list):
         return [plain(each, cwd) for each in value]
+    # Documents have folders as such, which json.dumps cannot write.
     if isinstance(value, Path):
         return str(value)
     return value
@@ -195,6 +197,7 @@ def _object(record: Struct, cwd: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for each in json_fields(type(record)):
         if each.name == ALL:
+            # Twice: what was declared before keeps its place by the first, and its value by the second.
             found = {**found, **(_printed(record, each, cwd) or {}), **found}
         elif each.name == "schema":
             found["schema"] = SCHEMA
