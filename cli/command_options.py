@@ -155,6 +155,7 @@ def seconds_of(text: str | None) -> float | None:
     if text is None:
         return None
     match = _DURATION.fullmatch(text.strip())
+    # In no time, nothing could be tried.
     if match is None or not float(match["number"]):
         raise TargetError(f"--budget {text}: not a time", "write it as 120s, 5m or 1h")
     return float(match["number"]) * _SECONDS[match["unit"]]

@@ -41,9 +41,11 @@ def show_compile_time(
     from ctrace.inspector.findings.compile_time_view import CompileDocument, compile_document
 
     check_output(output)
+    # Before a long capture, as for the report.
     if perfetto is not None:
         naming_perfetto(lambda: check_output(perfetto))
     session, is_new = session_of(request)
+    # A saved run has looked up the caches that it was captured with.
     if request.options["caches"] == "user" and not is_new:
         raise TargetError("--user-caches needs a new run, but this command reads a saved one", "name a model file")
     if perfetto is not None:
@@ -82,4 +84,5 @@ def naming_perfetto(action: Callable[[], None]) -> None:
     try:
         action()
     except CtraceError as error:
+        # Of the same type, which decides the exit code.
         raise type(error)(error.what, "name another file with --perfetto") from None

@@ -29,6 +29,7 @@ def console(*, stderr: bool = False) -> "Console":
     from rich.console import Console
 
     stream = unguarded(sys.stderr if stderr else sys.stdout)
+    # Rich takes 80 columns where there is no terminal, which the tables do not fit into.
     width = None if stream.isatty() or os.environ.get("COLUMNS") else PLAIN_WIDTH
     return Console(file=stream, width=width, soft_wrap=False, emoji=False)
 
@@ -45,6 +46,7 @@ class GuardedStream:
 
     def write(self, text: str) -> int:
         """Write text with hidden letters and CI commands escaped."""
+        # A caller compares the number with the length of its own text, which escapes make longer.
         self.behind.write(plain_text(text))
         return len(text)
 
@@ -116,6 +118,7 @@ def say_unsaved(store: "Store") -> None:
     from ctrace.inspector.files.disk_errors import reason, remedy
 
     reasons: dict[str, list[OSError]] = {}
+    # Emptied in place, so that the next call says only what came since.
     errors_met, store.unsaved[:] = store.unsaved[:], []
     for error in errors_met:
         reasons.setdefault(reason(error), []).append(error)
@@ -146,6 +149,7 @@ def check_output(output: Path | None) -> None:
     if output.is_dir() or not output.absolute().parent.is_dir():
         what = f"{output} is a folder" if output.is_dir() else f"{output}: there is no folder {output.parent}"
         raise TargetError(what, "name another file with -o")
+    # A file is replaced by a new one in its folder, where that may be written, and else written in place.
     file = Path(os.path.realpath(output))
     if not os.access(file.parent, os.W_OK) and not os.access(file, os.W_OK):
         raise TargetError(f"{output} cannot be written: no permission for its folder", "name another file with -o")

@@ -70,6 +70,7 @@ def with_settings(
 
     from ctrace.inspector.features.compare.changes import DIFFERENT_CALLS, without_direction
 
+    # Two targets differ in everything, whatever their options.
     first, second = _capture_of(before[0], options), _capture_of(after[0], options)
     if first is None or second is None or first.target != second.target:
         return found
@@ -83,6 +84,7 @@ def with_settings(
     if not listed:
         return found
     note = f"one target under other settings: {'; '.join(listed)}"
+    # Where the code differs, too, kernels may have changed because of it.
     found = replace(found, notes=(note, *found.notes), by_settings=_is_same_code(before[1], after[1]))
     if first.args != second.args or any(_differ(name, first, second) for name in _CALLS):
         return replace(found, judgement=without_direction(found.judgement, DIFFERENT_CALLS))
@@ -119,6 +121,7 @@ def _capture_of(text: str, given: Mapping[str, Any]) -> _Capture | None:
             target, options = resolve(path), Options(**given, **chosen)
         except CtraceError:  # a log
             return None
+    # Two spellings of one file are one target.
     key = str(target.path and target.path.resolve()), target.module
     if isinstance(target, ModelTarget):
         return _Capture((*key, target.name), (), options)
@@ -188,6 +191,7 @@ def _with_mode(text: str) -> tuple[str, dict[str, Any]]:
     from ctrace.inspector.runs.target import holds
 
     target, at, mode = text.rpartition("@")
+    # A file may have an `@` in its name.
     if not at or holds(Path(text).exists):
         return text, {}
     if mode not in _MODES:
@@ -207,8 +211,10 @@ def worktrees(range_: str) -> "Iterator[tuple[Path, Path]]":
     before, dots, after = range_.partition("..")
     if not dots:
         raise TargetError(f"--git {range_}: not a range", "write two revisions: --git main..HEAD")
+    # `^{commit}` finds the commit of a tag as well, which is an object that names one.
     revisions = [_git("rev-parse", "--verify", "--quiet", f"{each or 'HEAD'}^{{commit}}") for each in (before, after)]
     top = Path(_git("rev-parse", "--show-toplevel"))
+    # The command may be typed below the top of the repository: both sides run in the same folder.
     inside = Path.cwd().resolve().relative_to(top.resolve())
     with scratch("git") as folder:
         made: list[Path] = []
@@ -220,6 +226,7 @@ def worktrees(range_: str) -> "Iterator[tuple[Path, Path]]":
             yield made[0] / inside, made[1] / inside
         finally:
             for path in made:
+                # By git, which keeps a list of its worktrees.
                 subprocess.run(["git", "worktree", "remove", "--force", str(path)], capture_output=True, check=False)
 
 
@@ -234,6 +241,7 @@ def _git(*words: str) -> str:
     except FileNotFoundError:
         raise TargetError("--git needs git, which is not installed", "compare two saved runs instead") from None
     if done.returncode:
+        # The last line is git's reason; with `--quiet`, git may give none.
         why = done.stderr.strip().splitlines()[-1:] or [f"git {words[0]} finds no {words[-1]}"]
         raise TargetError(f"--git: {why[0]}", "run it in a repository, with two revisions such as main..HEAD")
     return done.stdout.strip()
@@ -259,6 +267,7 @@ def in_folder(
             f"{folder.name} has no such folder at that revision", "run it in a folder that both revisions have"
         )
     store = os.environ.get("CTRACE_DIR")
+    # Runs are saved here, since the worktree will be removed; resolved before the working directory changes.
     os.environ["CTRACE_DIR"] = str(Path(store).resolve() if store else here / ".ctrace")
     try:
         os.chdir(folder)

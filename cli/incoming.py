@@ -49,6 +49,7 @@ def _session_of_stream(stream: BinaryIO, name: str) -> "Session":
     from ctrace.inspector.files.scratch import scratch_folder
     from ctrace.inspector.log.files import is_log
 
+    # A log is read more than once, and a pipe cannot be.
     log = scratch_folder() / "log"
     _copy(stream, log, name)
     if not is_log(log):
@@ -115,6 +116,7 @@ def followed(log: Path) -> "Session":
 
     raw, interrupts = CollectedLog(), list[int]()
     say(f"ctrace: following {log}; Ctrl-C ends it and shows the report")
+    # Only noted: an exception amid a record would lose what was read.
     before = signal.signal(signal.SIGINT, lambda number, _frame: interrupts.append(number))
     try:
         for item in follow(log, lambda: bool(interrupts)):
@@ -135,6 +137,7 @@ def _line(event: "Event | None") -> str:
     from ctrace.reports.format import one_line
 
     match event:
+        # Further attempts are of the same compilation.
         case ev.CompileStarted(attempt=0) if event.stack:
             return one_line(f"{event.id} compiling {resumed(event.stack[-1].name)[0]}", 100)
         case ge.RecompileExplained():

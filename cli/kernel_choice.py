@@ -38,6 +38,7 @@ class KernelChoice(Struct, frozen=True):
     def __post_init__(self) -> None:
         whole = {"--dump": self.dump, "--wrapper": self.wrapper, "--ir": self.ir, "--line": self.line}
         chosen = [name for name, value in whole.items() if value]
+        # Each narrows some views, and excludes those that it could not narrow.
         narrowed = {
             "--kernel": bool(self.kernel) and not self.ir,
             "--source": self.source and not self.line,

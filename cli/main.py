@@ -80,7 +80,9 @@ def command_line(words: Sequence[str] = ()) -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
+    # `ctrace --version` names no command.
     commands.callback(invoke_without_command=True)(_options)
+    # A command of the core needs no look at the doors of all features.
     for name in words[:1] if words and words[0] in _OF_CORE else _named(words):
         _add(commands, name)
     return commands
@@ -177,6 +179,7 @@ def _run(prog_name: str | None) -> None:
         try:
             sys.stdout.flush()
         except OSError as error:
+            # Python flushes once more at its end, and would fail there with a message of its own and exit code 120.
             drop(sys.stdout)
             raise _no_report(error) from None
     sys.exit(code or 0)

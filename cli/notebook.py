@@ -51,6 +51,7 @@ def _register(shell: Any) -> None:
 
     name = ("ctrace.inspector.facts.session", "Session")
     page, text = (shell.display_formatter.formatters[each] for each in _FORMATS)
+    # By name, so that nothing is imported for a session that may not come.
     page.for_type_by_name(*name, session_html)
     text.for_type_by_name(*name, lambda session, printer, _cycle: printer.text(session_text(session)))
 
@@ -83,8 +84,10 @@ def _magic(shell: Any, line: str, cell: str) -> None:
 
 def _run(shell: Any, cell: str) -> None:
     """Run a cell's code so that its places have the cell's number, and the line numbers that the notebook shows."""
+    # A comment in place of the magic's line keeps line numbers; another magic must stay first.
     text = cell if cell.startswith("%%") else f"# %%ctrace\n{cell}"
     file = shell.compile.get_code_name(text, shell.transform_cell(text), shell.execution_count)
+    # IPython has stored the cell with its magic already.
     shell.run_cell(text, store_history=False)
     # IPython 9.18 counts the cell before it runs, so the code in it gets the next number
     # (IPython/core/interactiveshell.py).

@@ -146,6 +146,7 @@ def _kept(package: "KernelPackage", result: "PackageTuning", *, is_written: bool
         if not chosen(kernel):
             notes.append(f"{kernel.kernel} keeps its list: no other configuration is measurably faster")
             continue
+        # The call first: behind a true value, `or` would skip it.
         written = write_configurations(package, kernel, result.device) or written
         notes.append(f"the list of {kernel.kernel} in {package.folder / 'kernel.py'} has the best")
     if written:
@@ -181,6 +182,7 @@ class Editing:
     def _package(self) -> "KernelPackage":
         from ctrace.inspector.features.workshop.kernel_package import package_at
 
+        # Read again for each check, since its files are what changes.
         return package_at(self._folder)
 
     def _request(self) -> "PackageCheckRequest":
@@ -229,6 +231,7 @@ class Editing:
 
         package = bare_package(self._folder)
         say(f"ctrace: watching {self._folder}; Ctrl-C ends")
+        # Before the first check, so that a save in the middle of it counts.
         stamp = stamp_of(package)
         names: tuple[str, ...] = ()
         try:
@@ -238,6 +241,7 @@ class Editing:
                 stamp, names = after, changed(stamp, after)
                 self._report(names)
         except (EndedBySignal, KeyboardInterrupt) as signal:
+            # Ctrl-C is the usual end of watching; another signal ends the command.
             if getattr(signal, "name", "SIGINT") != "SIGINT":
                 raise
             say("ctrace: stopped watching")
@@ -291,6 +295,7 @@ def ejected(run: Request, request: EjectRequest) -> int:
     folder = _checked(request)
     session, is_new = session_of(run)
     code = exit_code(session) if is_new else Exit.DONE
+    # Where a run failed before its kernels, that is the error, and not a name that matches none.
     kernels = _chosen(session, request) if session.kernels or code is Exit.DONE else ()
     found = _eject(session, kernels, folder, is_lenient=request.all_of_it or bool(request.line))
     is_model = bool(session.parts) and run.target is not None and ".py" in run.target
@@ -329,8 +334,10 @@ def _chosen(session: "Session", request: EjectRequest) -> "tuple[Kernel, ...]":
         from ctrace.inspector.findings.kernels.at_line import some_at_line
 
         of_lines = some_at_line(session, request.line, request.graph, request.stage)
+        # By identity, since kernels of several graphs may be equal.
         wanted = {id(each.row.kernel) for part in of_lines for each in part.kernels}
         return tuple(each for each in kernels if id(each) in wanted and each.language != "external")
+    # A library's kernel has no source to take out.
     if request.all_of_it:
         return tuple(each for each in kernels if each.language != "external")
     if not kernels:
@@ -341,6 +348,7 @@ def _chosen(session: "Session", request: EjectRequest) -> "tuple[Kernel, ...]":
 def _named(kernels: "tuple[Kernel, ...]", name: str) -> "Kernel":
     from ctrace.inspector.features.workshop.eject_kernel import op_name
 
+    # From strict to loose, since a whole name may be a part of another one.
     tests: tuple[Callable[[Kernel], bool], ...] = (
         lambda each: each.name == name,
         lambda each: op_name(each.name, each.stage) == name,
@@ -373,6 +381,7 @@ def _eject(session: "Session", kernels: "Iterable[Kernel]", folder: Path, *, is_
     from ctrace.reports.dump.eject_writing import Ejected, Written, make_folder, write_package
 
     done: list[Ejected] = []
+    # All are looked at before anything is written: a name that is refused leaves no package of another one.
     packages: list[tuple[Kernel, EjectedPackage | RefusalError]] = []
     for kernel in kernels:
         try:
@@ -381,6 +390,7 @@ def _eject(session: "Session", kernels: "Iterable[Kernel]", folder: Path, *, is_
             if not is_lenient:
                 raise TargetError(f"{kernel.name} cannot be ejected: {error.why}", error.instead) from None
             packages.append((kernel, error))
+    # Where all are refused, no empty folder is left.
     if any(isinstance(package, EjectedPackage) for _, package in packages):
         make_folder(folder)
     written: dict[str, Written] = {}

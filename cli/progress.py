@@ -80,6 +80,7 @@ class _Repetitions:
             self.flush()
         if not self._block and line in self._recent:
             recent = list(self._recent)
+            # From the last such line, so that the shortest block is taken.
             start = len(recent) - 1 - recent[::-1].index(line)
             self._block = recent[start:]
         if self._block:
@@ -129,6 +130,7 @@ class _Warnings:
         match = _WARNING.match(line)
         if match is None:
             return True
+        # Lines of one record have one head, and are shown or left out together.
         head = line[: match.end("place")]
         if head != self._head:
             self._head = head
@@ -169,6 +171,7 @@ class ProgramOutput:
         """Read until all writers have closed the pipe."""
         with os.fdopen(reading, "rb", buffering=0) as source:
             while True:
+                # Only an unfinished line can be a prompt, so that without one there is nothing to wake up for.
                 if not select.select([source], [], [], _ASKING_SECONDS if self._partial else None)[0]:
                     self._ask()
                 elif chunk := source.read(1 << 16):
@@ -337,6 +340,7 @@ def progress(*, is_program: bool = False, of: str = "") -> Iterator[Progress]:
         shown = Progress(status)
 
         def write(text: bytes) -> None:
+            # `out` neither folds lines nor reads markup in them.
             talk.out(text.decode(talk.encoding, "replace"), style="dim", highlight=False, end="")
             talk.file.flush()
 
@@ -369,6 +373,7 @@ def _marked(
     reading, writing = os.pipe()
     with os.fdopen(writing, "wb") as sink:
         shown.child_output = sink
+        # A daemon, since a process that keeps the pipe open must not keep ctrace from ending.
         pump = threading.Thread(target=output.run, args=(reading,), daemon=True)
         try:
             pump.start()
@@ -378,6 +383,7 @@ def _marked(
         try:
             yield
         finally:
+            # The pump ends when nobody can write any more, and this process could.
             sink.close()
             pump.join(timeout=1.0)  # a process that we may not kill, such as another user's, may keep the pipe open
             for note in output.notes():

@@ -83,13 +83,16 @@ class Pages:
         Raises:
             PageError: it cannot be written.
         """
+        # It reads the disk, and other requests need not wait for that.
         key = await run_in_threadpool(self._key, names)
         if key is None:
             return None
         if key not in self._known:
+            # Requests for one page wait for one process.
             if key not in self._writing:
                 self._writing[key] = asyncio.create_task(self._written(key, names))
                 self._writing[key].add_done_callback(lambda task: self._done(key, task))
+            # A reader who goes away ends his own wait, not the page of the others.
             return await asyncio.shield(self._writing[key])
         self._known.move_to_end(key)
         return self._known[key]
@@ -178,6 +181,7 @@ def application(store: Store, token: str | None, host: str) -> Starlette:
     ]
     # A page of another site could name this server by a host of its own (DNS rebinding): only our names are answered.
     hosts = [*LOOPBACK, "[::1]"] if host in LOOPBACK else ["*"]
+    # The first one is the outermost, so that refusals by the other two have the headers as well.
     middleware = [
         Middleware(BaseHTTPMiddleware, dispatch=_with_headers),
         Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),
@@ -204,6 +208,7 @@ async def _with_headers(request: Request, call_next: _Next) -> Response:
     response = await call_next(request)
     for name, value in _HEADERS.items():
         response.headers.setdefault(name, value)
+    # A page has a policy already, which allows its script.
     response.headers.setdefault("Content-Security-Policy", f"default-src 'none'; {_LIST_POLICY}")
     return response
 
@@ -215,6 +220,7 @@ def _with_token(token: str | None) -> Callable[[Request, _Next], Awaitable[Respo
         if token is None:
             return await call_next(request)
         if _is_equal(request.query_params.get("token"), token):
+            # The same address without the token, which would stay in the browser's history.
             response = RedirectResponse(request.url.path, 303)
             response.set_cookie(COOKIE, token, httponly=True, samesite="strict", path="/")
             return response
@@ -227,6 +233,7 @@ def _with_token(token: str | None) -> Callable[[Request, _Next], Awaitable[Respo
 
 
 def _is_equal(given: str | None, token: str) -> bool:
+    # In a time that does not tell how much of it is right; as bytes, since of texts it takes ASCII only.
     return given is not None and hmac.compare_digest(given.encode(), token.encode())
 
 
@@ -294,6 +301,7 @@ class Connection(H11Protocol):
     def end(self) -> None:
         """End the connection at once, also if the client reads nothing."""
         self._waits_since = None
+        # `close` would wait until the client has read the rest.
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
@@ -314,6 +322,7 @@ class Connection(H11Protocol):
     def _check(self) -> None:
         """End the connection if its client takes too long."""
         now, unread = self.loop.time(), self.transport.get_write_buffer_size()
+        # A client that reads a part of the answer is alive.
         if unread != self._unread or not unread:
             self._unread, self._unread_since = unread, now
         is_late = self._waits_since is not None and now - self._waits_since > HEADER_SECONDS

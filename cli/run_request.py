@@ -105,6 +105,7 @@ def on_a_run(command: Callable[..., None]) -> Callable[..., None]:
 
     arguments = [shared["target"], shared["args"]]
     rest = [*own.values(), *(parameter for name, parameter in shared.items() if name not in ("target", "args"))]
+    # Typer reads parameters from the signature, and their types from the annotations.
     joined.__signature__ = inspect.Signature([*arguments, *rest])  # type: ignore[attr-defined]
     joined.__annotations__ = {parameter.name: parameter.annotation for parameter in (*arguments, *rest)}
     return joined
@@ -315,6 +316,7 @@ def saved(target: str | None, store: "Store", rank: int | None = None) -> "Sessi
         _refuse_rank(rank)
         return session_of_input()
     path = Path(target)
+    # Any other path would leave the folder of runs.
     is_name = bool(path.parts) and not path.is_absolute() and ".." not in path.parts
     is_of_store = is_name and holds((store.root / target).is_dir)
     is_run = is_of_store or holds((path / "run.json").is_file)

@@ -29,6 +29,7 @@ def main(_loaded: Any) -> None:
         text = json.dumps([error.what, error.todo])
         sys.stdout.buffer.write(text.encode())
         sys.exit(REFUSED)
+    # A log may have half of a surrogate pair, which UTF-8 cannot write.
     sys.stdout.buffer.write(text.encode("utf-8", "replace"))
 
 

@@ -58,6 +58,7 @@ def show(
     """
     from ctrace.inspector.diagnosis.explain_document import explain_document
 
+    # The short screen shows nothing of the rest, which takes most of the time.
     document = explain_document(session, whole=verbose or form is not Format.TERMINAL)
     match form:
         case Format.JSON:
@@ -88,6 +89,7 @@ def session_text(session: Session, *, verbose: bool = False) -> str:
     from ctrace.reports.terminal.explain_screen import explain_screen
     from ctrace.reports.terminal.widgets import drawn
 
+    # In a notebook, rich would show the text as a result of the cell, and write nothing.
     console = Console(file=io.StringIO(), width=PLAIN_WIDTH, emoji=False, force_jupyter=False, color_system=None)
     document = explain_document(session, whole=verbose)
     text = str(drawn(explain_screen(document, PLAIN_WIDTH, verbose=verbose, run=None), console)).rstrip("\n")
@@ -112,6 +114,7 @@ def show_screen(
     from ctrace.reports.terminal.widgets import drawn, render
 
     if output is None or str(output) == "-":
+        # `-o -` asks for stdout in any case.
         shown = console(stderr=on_stderr and output is None)
         render(screen(shown.width), shown)
         return
@@ -146,6 +149,7 @@ def show_answer(
     check_output(output)
     session, is_new = session_of(request, check_advice=has_advice)
     session = complete(session)
+    # A new run is the last one, which other commands read without a name.
     run = "" if is_new else run_of(request)
 
     def below_verdict(answer: D, width: int) -> Screen:

@@ -123,10 +123,12 @@ def _all(
 
     from ctrace.inspector.runs.child import ChildProcess
 
+    # Before any capture begins, so that a wrong word ends the command at once.
     targets = {name: what(written) for name, written in names.items()}
     several = Several()
     errors: list[CtraceError] = []
     with ThreadPoolExecutor(min(len(names), os.cpu_count() or 1)) as pool:
+        # Made beforehand, so that those that wait for a thread can be ended, too.
         children = {name: ChildProcess() for name in targets}
         try:
             running = {

@@ -130,6 +130,7 @@ def _null(number: int, mode: str) -> IO[Any]:
     if null != number:
         os.dup2(null, number)
         os.close(null)
+    # Child processes need their standard streams as well.
     os.set_inheritable(number, True)
     return os.fdopen(number, mode, encoding="utf-8", closefd=False)
 
@@ -168,6 +169,7 @@ def put(document: SafeText, stream: TextIO) -> None:
     elif isinstance(document, MarkupText):
         stream.write(document.encode("ascii", "xmlcharrefreplace").decode())
     elif isinstance(document, FileText):
+        # First what is still in the layer of text, or it would come out behind the bytes.
         stream.flush()
         stream.buffer.write(document.encode("utf-8", "surrogateescape"))
     else:
@@ -187,6 +189,7 @@ def drop(stream: TextIO) -> None:
         os.close(null)
 
 
+# Windows has no SIGHUP.
 _ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 

@@ -94,6 +94,7 @@ def upgraded(request: UpgradeRequest) -> tuple[UpgradeDocument, EndedBySignal | 
     with progress(is_program=False) as shown:
         before, after = _environments(request, requirements, shown)
         with scratch("upgrade") as folder, dropped_output() as sink, ExitStack() as open_servers:
+            # Not the user's store, from which the runs of a search would push his own.
             store = Store(folder / "runs", _RUNS)
 
             def runs(name: str, interpreter: Interpreter) -> EnvironmentRuns:
@@ -125,6 +126,7 @@ def upgraded(request: UpgradeRequest) -> tuple[UpgradeDocument, EndedBySignal | 
             try:
                 for each in models:
                     done.append(_compared(each, both))
+                    # `done` has this model now, with all its reasons.
                     searched.clear()
                     if len(done) < len(models):
                         _keep(answer(), request, shown)
@@ -202,10 +204,12 @@ def _models(targets: list[str], request: UpgradeRequest) -> Iterator[Model]:
 
     policy, root = policy_of(CheckRequest(options=request.options, timeout=request.timeout))
     jobs = jobs_of(policy, root)
+    # Before anything is installed.
     for _, error in jobs.wrong:
         raise error
     for job in jobs.jobs:
         if job.key.target == CPU:  # other targets of the policy are GPUs that are not there
+            # A check stops after Dynamo where it can, and an upgrade may change anything behind it.
             options = replace(job.options, trace_only=False, inductor_guards=True)
             yield Model(str(job.key), job.target, options)
 
@@ -227,6 +231,7 @@ def _environments(
         if len(found) == 1:
             return (today, found[0])
         return (found[0], found[1])
+    # What an earlier call has installed needs no second yes.
     if (made := maker.made(requirements)) is not None:
         return today, made
     if not request.yes and not can_ask():
@@ -260,6 +265,7 @@ def _facts(side: EnvironmentRuns) -> EnvironmentFacts:
 
 def _compared(model: Model, both: BothEnvironments) -> UpgradedModel:
     target = resolve(model.target, has_inputs=bool(model.options.inputs))
+    # A model that cannot run does not end the comparison of the others.
     try:
         return compared_model(model.name, target, model.options, both)
     except CtraceError as error:
@@ -305,6 +311,7 @@ def _judged(document: UpgradeDocument, request: UpgradeRequest) -> UpgradeDocume
         for each in changes
         if (each.worse or request.fail_on == "any") and not {each.what, str(each.reason.kind)} & {*request.allow}
     }
+    # What fails before the upgrade, too, is not for the upgrade to answer for.
     broken = {"error" for each in document.models if each.error is not None and each.error.environment == "after"}
     return replace(document, failed_on=tuple(sorted(failed | broken)))
 

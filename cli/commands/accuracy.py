@@ -134,6 +134,7 @@ def accuracy(
     options = Options(
         tuple(inputs or ()),
         tuple(vary or ()),
+        # An optimizer needs gradients.
         train=train or bool(steps),
         mode=mode,
         dynamic=dynamic,
@@ -158,6 +159,7 @@ def accuracy(
         )
     folder = os.getcwd()  # noqa: PTH109 - a text, as in a session
     show_document(AccuracyDocument(target, found, folder), output, json=json, screen=accuracy_screen)
+    # First, since what a program did not reach was not compared.
     if found.program not in (None, "exit code 0"):
         raise typer.Exit(Exit.PROGRAM)
     if fail_on is not None and found.culprits:

@@ -61,6 +61,7 @@ def breaks(
         json=json,
         document=lambda session: breaks_document(session, chosen),
         screen=screen,
+        # So that a break has the advice that `ctrace explain` gives, after the same trials.
         has_advice=True,
     )
 

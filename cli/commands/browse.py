@@ -30,6 +30,7 @@ def browse(request: Request) -> None:
     try:
         from ctrace.reports.browsing import Browser
     except ModuleNotFoundError as error:
+        # Any other module that is missing is a bug.
         if error.name is None or not error.name.startswith("textual"):
             raise
         what = "ctrace browse needs textual, which is not installed"

@@ -54,6 +54,7 @@ def bytecode(
 
     def document(session: "Session") -> BytecodeDocument:
         choice = BytecodeFilter(function, graph, line)
+        # The diffs of all functions take long, and the screen shows a few of them.
         return bytecode_document(session, choice, source=source, whole=json or all_of_it)
 
     def screen(found: BytecodeDocument, width: int) -> opt.Screen:

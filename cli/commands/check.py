@@ -166,6 +166,7 @@ def check(
         raise TargetError("--budget limits the search of --suggest", "use both: ctrace check --suggest --budget 120s")
     if suggest and fake:
         raise TargetError("--suggest and --fake exclude each other", "remove one: a proof compares values")
+    # What is recorded is accepted, and needs no repair.
     if suggest and update:
         raise TargetError("--update records findings, --suggest looks for their repairs", "choose one")
     reports = Reports(json, markdown, output, junit, sarif, summary, annotations, diagnostics)
@@ -202,6 +203,7 @@ def check(
         else:
             outcome = checked(request, update=update, only_improve=only_improve)
     except NotUpdatedError as error:
+        # The check is complete, and CI needs its reports: only the lock is not written.
         reports.write(error.outcome)
         raise
     reports.write(outcome)

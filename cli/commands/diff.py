@@ -72,6 +72,7 @@ def diff(
     from ctrace.inspector.features.compare.changes import DiffDocument
 
     form = shown_format(json=json, markdown=markdown)
+    # A wrong word ends the command here, and not after two captures.
     watched = kinds(fail_on)
     check_output(output)
     if before is None:

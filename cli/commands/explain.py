@@ -63,6 +63,7 @@ def explain(
         return
     check_output(output)
     session, is_new = session_of(request, check_advice=not fast, compare_speed=True)
+    # Only when the target is read does it show whether it is a saved run.
     _refuse_fast_without_run(fast=fast, is_new=is_new)
     show(session, form, output, "" if is_new else run_of(request), verbose=verbose)
     if is_new:
@@ -103,6 +104,7 @@ def _only_dynamo(request: Request) -> Request:
     if request.options.get("gpu"):
         what = "--fast and --target exclude each other"
         raise TargetError(what, "leave one out: --fast runs no backend")
+    # Inductor's guards come from lowering graphs, which is most of what this option saves.
     return replace(request, options={**request.options, "fast": True, "trace_only": True, "inductor_guards": False})
 
 

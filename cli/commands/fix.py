@@ -108,6 +108,7 @@ def fix(
         return
     check_output(output)
     options = Options(tuple(inputs or ()), tuple(vary or ()), provoke, train, mode, dynamic)
+    # The screen names repairs that are tried together `a+b`, which may be copied from there.
     names, accepted = (tuple(name for each in words or () for name in each.split("+")) for words in (only, accept))
     choice = RepairChoice(names, finding or "", accepted, inference, build=not no_build)
     request = FixRequest(
@@ -203,6 +204,7 @@ def fixed(request: FixRequest) -> Exit:
     store = Store()
     proved_for = [request.args, request.choice, request.budget, request.timeout]
     earlier = EarlierProof(store.root, str(request.target), request.options, proved_for)
+    # Without --apply, the user asks what there is now.
     fixes = (earlier.find() if request.apply else None) or _searched(request, store, earlier)
     if fixes.interrupted:
         _show(request, fixes)
@@ -212,12 +214,14 @@ def fixed(request: FixRequest) -> Exit:
         try:
             written = tuple(_apply(request, fixes, store.root))
         except CtraceError:
+            # The proof took minutes, and is worth a look even if nothing can be written.
             _show(request, fixes, applies=False)
             raise
     _show(request, fixes, applies=request.apply)
     for line in written:
         say(line)
     failure = fixes.session.failure
+    # A run that the budget cut off is no failure of the program.
     if failure is not None and not (fixes.budget_spent and failure.phase is FailurePhase.TIMEOUT):
         return exit_code(fixes.session)
     unfixed = [each for each in fixes.findings if not each.expected and not fixes.is_fixed(each.id)]
@@ -269,9 +273,11 @@ def _searched(request: FixRequest, store: "Store", earlier: "EarlierProof") -> "
     ):
         search = Fixing(session, runner, budget, target=target, choice=request.choice, say=shown.say)
         if request.apply and not request.force:
+            # Before the search, which may take minutes.
             refuse_dirty(search.files_to_change())
         fixes = search.run()
         evidence = [Evidence(session, child.observed, (store.root,)), *filter(None, [runner.evidence])]
+    # What is applied changes the files that a proof is kept for.
     why = "" if request.apply else earlier.keep(fixes, evidence)
     if why:
         say(f"ctrace: --apply will prove it again: {why}")
@@ -341,6 +347,7 @@ def _show_patch(request: FixRequest, fixes: "Fixes") -> None:
         say(f"ctrace: {request.output} not written: no proved repair changes a file")
         return
     try:
+        # Without escapes, with which the patch would not apply.
         write_output(request.output, text)
     except OSError as error:
         raise RunError(f"{request.output} cannot be written: {reason(error)}", "name another file with -o") from None
@@ -360,6 +367,7 @@ def _apply(request: FixRequest, fixes: "Fixes", root: Path) -> Iterator[str]:
     if combined is None or not combined.files:
         yield "ctrace: nothing to apply: no proved repair changes a file"
         return
+    # An earlier proof comes without the search, which asks this at its beginning.
     if not request.force:
         refuse_dirty(each.file for each in combined.files)
     cwd = str(fixes.session.environment.cwd or Path.cwd())

@@ -76,6 +76,7 @@ def graphs(
     check_graph_stage(stage)
     check_diff(diff)
     view = GraphView(graph, stage, line, diff, ops=ops, passes=passes, dot=dot, svg=svg, json=json, all_of_it=all_of_it)
+    # A picture is neither a screen nor JSON, and is written even where there is a verdict to show.
     if view.is_picture:
         picture(request, view, output)
         return
@@ -202,6 +203,7 @@ def picture(request: Request, view: GraphView, output: Path | None) -> None:
     if view.svg:
         text, drawn_by = svg_text(staged.graph, title, text)
         say(f"Drawn by {drawn_by}")
+    # On stderr, since a picture has no room for it.
     if lines := first_lines(session):
         say(f"ctrace: {str(session.verdict).upper()}: {plain(lines[0])}")
     write_report(text, output)

@@ -58,6 +58,7 @@ def guards(
     check_line(line)
     view = _view(line=by_line, kind=by_kind, object=by_object, tree=tree, cost=cost)
     choice = GuardFilter(name, kind, line)
+    # Measured while the model runs, so that a run that is read has it or not.
     request.options["guard_cost"] = cost
 
     def document(session: "Session") -> GuardsDocument:

@@ -93,6 +93,7 @@ def kernels(
         request,
         output,
         json=json,
+        # A log of torch alone has kernels only as text, which takes long to parse: no other view needs it.
         complete=with_torchs,
         document=lambda session: document(session, view),
         screen=lambda found, width: screen(found, view, width),

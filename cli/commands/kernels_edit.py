@@ -54,6 +54,7 @@ def edit(
     check_output(output)
     if json and not once:
         raise TargetError("--json needs --once: a watch loop prints lines until it ends", "add --once")
+    # Refuses an unknown GPU before a check begins.
     gpu_named(gpu)
     editing = Editing(folder, is_timed=not no_time, code=ir, target=gpu, seconds=timeout)
     raise typer.Exit(editing.once(output, json=json) if once else editing.watch())

@@ -53,5 +53,6 @@ def wrap(
         is_printed = output is None or str(output) == "-"
         if output is not None and not is_printed:
             found = in_file(found, output)
+        # Where stdout has the operator, it can be redirected into a file.
         show_screen(lambda _width: wrap_screen(found), None, on_stderr=is_printed)
     raise typer.Exit(Exit.PROGRAM if failed else Exit.DONE)

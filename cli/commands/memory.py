@@ -148,6 +148,7 @@ def memory(
             calls=calls,
             tries_options=try_options,
             budget=seconds,
+            # A program has the terminal to itself.
             say=(lambda _text: None) if is_program else shown.say,
         )
     in_job = None if world is None else rank or 0

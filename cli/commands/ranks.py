@@ -78,6 +78,7 @@ def ranks(
     if perfetto is not None:
         _write_trace(job, perfetto)
     show_document(job, output, json=json, screen=partial(ranks_screen, all_of_it=all_of_it))
+    # None: a log is missing, and nothing is known of its rank.
     if fail and job.agree is not True:
         raise typer.Exit(Exit.WORSE)
 
@@ -110,6 +111,7 @@ def _from_logs(request: Request, world_size: int | None, named: str | None, on: 
         raise TargetError(f"{folder} {what}; ranks needs a folder of logs", todo)
     if named is not None:
         raise TargetError(f"--ranks {named} is for a target with --world", "leave it out: all logs are compared")
+    # Options of a capture would be ignored without a word.
     if any(value not in (None, False, ()) for value in request.options.values()) or request.args:
         raise TargetError(f"{folder} has logs, and an option is for a target that runs", "leave that option out")
     engine = opt.engine_of(on)

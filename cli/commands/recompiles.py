@@ -43,6 +43,7 @@ def recompiles(
 
         return recompiles_screen(document, width, all_of_it=all_of_it)
 
+    # With advice, as `ctrace explain` gives it after the same trials.
     show_answer(request, output, json=json, document=recompiles_document, screen=screen, has_advice=True)
 
 

@@ -69,6 +69,7 @@ def report(
         page = _page_of_diff(str(request.target), second, request.timeout)
     else:
         page, code = _page_of_run(request, sass=sass, accuracy=accuracy, followed=followed)
+    # Without --force, a file that came up during the capture stays, too.
     if is_stdout or force:
         write_report(page, output)
     else:

@@ -148,6 +148,7 @@ def reproduced(request: ReproRequest) -> Exit:
         return Exit.PROGRAM
     causes = root_causes(session)
     cause = chosen(causes, site)
+    # A line may have several findings, an id is that of one.
     if site is not None and site != cause.id and (others := at_the_same_line(cause, causes)):
         named = ", ".join(each.id for each in others)
         say(f"ctrace: {one_line(site, 100)} has {len(others) + 1} findings; this is {cause.id}, name another: {named}")
@@ -203,6 +204,7 @@ def _of_culprit(request: ReproRequest) -> Exit:
     _save(made)
     _show(request, made)
     if not made.verified:
+        # A traceback ends with the error.
         last = made.output.strip().rpartition("\n")[2]
         say(f"ctrace: the last form wrote: {one_line(last, 200)}" if last else "ctrace: the last form ran out of time")
     if made.verified:
@@ -301,6 +303,7 @@ _LONGEST_ID = 100
 def _interruptible() -> Iterator[None]:
     """Let Ctrl-C end a reduction with the best so far; elsewhere, it ends the command."""
     before = signal.getsignal(signal.SIGINT)
+    # nohup ignores it, and None is a handler not set by Python, which cannot be restored.
     if before in (signal.SIG_IGN, None):
         yield
         return
@@ -359,6 +362,7 @@ def _of_last_run(site: str | None, *, has_options: bool) -> "tuple[Session, Reso
         if is_meant:
             raise
         return None
+    # The text may be a place of the last run, or a target: other options or another file make it a target.
     if not is_meant and (has_options or _has_changed(cause.file, session)):
         return None
     if _has_changed(cause.file, session):

@@ -74,6 +74,7 @@ def separated(words: list[str]) -> list[str]:
     while at < len(words) and words[at].startswith("-") and words[at] != "--":
         if words[at] == "-m":
             return [*words[: at + 2], "--", *words[at + 2 :]]
+        # `--timeout 5` takes two words, `--timeout=5` is one.
         at += 2 if words[at] in _WITH_VALUE else 1
     return words
 

@@ -50,6 +50,7 @@ def runs(
     found = store.runs()
     for what in store.damaged():
         say(f"ctrace: {what}; skipped")
+    # A program that reads JSON gets an empty list, and no sentence.
     if found or json:
         show_document(found, output, json=json, screen=_screen)
     else:
@@ -113,6 +114,7 @@ def _screen(found: "list[SavedRun]", _width: int) -> opt.Screen:
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
     codes = [_code(run) for run in found]
+    # Most folders are no repository.
     columns = [each for each in _COLUMNS if each != "code" or any(codes)]
     for column in columns:
         table.add_column(column, no_wrap=column in ("run", "when", "time"), overflow="ellipsis")
@@ -122,6 +124,7 @@ def _screen(found: "list[SavedRun]", _width: int) -> opt.Screen:
         what = ", ".join(
             count(number, noun)
             for noun in ("graph", "break", "recompile")
+            # That there is no graph is news, that there is no break is not.
             if (number := int(summary.get(f"{noun}s", 0))) or (noun == "graph" and "graphs" in summary)
         )
         if summary.get("target_gpu"):
@@ -153,6 +156,7 @@ def _options(run: "SavedRun") -> str:
 
     try:
         options = CaptureRequest.from_file(run.request).options
+    # A request that is damaged, or of a version of ctrace with other options.
     except (OSError, ValueError):
         return ""
     if options.caches is not None:

@@ -44,13 +44,16 @@ def serve(
         from ctrace.cli.report_server import LOOPBACK, listening
         from ctrace.cli.report_server import serve as serve_runs
     except ModuleNotFoundError as error:
+        # A module of ctrace that is missing is a bug.
         if error.name is None or error.name.startswith("ctrace"):
             raise
         what = f"ctrace serve needs {error.name.partition('.')[0]}, which is not installed"
         raise SetupError(what, "pip install 'ctrace[serve]'") from None
     root = _folder(folder)
     token = _token(token, is_local=host in LOOPBACK)
+    # Before the browser opens, which would find nothing there.
     sock = listening(host, port)
+    # In a URL, an IPv6 address stands in brackets.
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{sock.getsockname()[1]}/{f'?token={token}' if token else ''}"
     say(f"Serving the runs in {root} at {address}  (Ctrl-C stops)")
@@ -73,6 +76,7 @@ def _folder(folder: Path | None) -> Path:
     inner = root / ".ctrace"
     if holds((root / "run.json").is_file):
         raise TargetError(f"{root} is one run", f"serve the folder around it, or write its page: ctrace report {root}")
+    # The folder of a project is as good as the folder of its runs.
     if folder is not None and holds(inner.is_dir):
         return inner
     if not holds(root.is_dir):

@@ -112,6 +112,7 @@ def time(
     if compile_:
         chosen_options = {
             "inputs": tuple(inputs or ()), "vary": tuple(vary or ()), "train": train, "mode": mode, "dynamic": dynamic,
+            # Kernels are built, since that is most of what a user waits for.
             "fullgraph": fullgraph, "backend": backend, "build": True, "caches": "user" if user_caches else "private",
         }  # fmt: skip
         request = Request(target, timeout=timeout, options=chosen_options)

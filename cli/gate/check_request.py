@@ -115,6 +115,7 @@ def policy_of(request: CheckRequest) -> tuple[CheckPolicy, Path]:
         raise PolicyError(f"there is no {NAMES[0]} here or above", todo)
     policy = load_policy(path) if path is not None else CheckPolicy()
     if request.options != Options():
+        # What a model says itself would go before the command line, here and below.
         models = tuple(replace(each, scenarios=()) for each in policy.models)
         policy = replace(policy, scenarios={" ".join(words_of(request.options)): request.options}, models=models)
     if targets := request.targets:

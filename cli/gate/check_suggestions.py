@@ -70,6 +70,7 @@ def with_suggestions(
     found: dict[SiteKey, SuggestedRepair] = {}
     for one in outcome.checked:
         sites = [each.site for each in one.findings if each.site is not None and each.site.key not in found]
+        # After Ctrl-C, no further search begins.
         if any(each.why == INTERRUPTED for each in found.values()):
             found |= {each.key: SuggestedRepair(why=INTERRUPTED) for each in sites}
         elif sites and one.job in jobs and jobs[one.job].options.fake:
@@ -107,6 +108,7 @@ def _command(job: CheckJob, repair: "TriedRepair", site: Site) -> str:
     path = Path(job.target)
     target = os.path.relpath(path) if path.is_absolute() and path.is_relative_to(Path.cwd()) else job.target
     words = ["ctrace", "fix", target, *words_of(job.options), "--only", repair.name]
+    # A setting is of no line.
     words += ["--finding", f"{Path(site.file).name}:{site.line}"] if repair.kind == "source" else []
     if repair.library:
         words += ["--report"]

@@ -61,6 +61,7 @@ def checked(request: CheckRequest, *, update: bool = False, only_improve: bool =
         check_environment()
     policy, root = policy_of(request)
     path = request.lock or root / LOCK
+    # Before any model runs, since a lock that cannot be read is an error.
     lock = load_lock(path)
     check = _Check(request, policy, root, None if update else lock)
     check.run()
@@ -88,6 +89,7 @@ def _update(check: "_Check", path: Path, *, only_improve: bool) -> CheckOutcome:
                 raise NotUpdatedError(error, outcome) from None
             message = f"ctrace: wrote {named(path)}"
     say(message)
+    # Once more against the new lock, in which nothing of it is a finding.
     return check.outcome(replace(new, file=str(path)))
 
 
@@ -116,6 +118,7 @@ def started(request: CheckRequest, *, github: bool = False) -> CheckOutcome:
     check_environment()
     workflow = workflow_path(path) if github else None
     models = [named_by(each, path.parent).key for each in request.models]
+    # Before any file is written.
     _refuse_wrong(models, request, path.parent)
     if workflow is not None:  # first: if it fails, there is no policy yet, and the user can try again
         _write_workflow(workflow, path)

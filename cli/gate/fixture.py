@@ -78,6 +78,7 @@ class Checks:
         Raises:
             pytest.fail.Exception: the check fails, nothing was compiled, or the call of `check` is wrong.
         """
+        # pytest leaves out such frames, so that a failure shows the line of the test.
         __tracebackhide__ = True
         limits = _limits(graph_breaks, skipped, recompiles, graphs, coverage)
         key = JobKey(self._key(name))
@@ -151,6 +152,7 @@ class Checks:
             alone = judged([seen], CheckPolicy(), Lock(), today, is_whole=False)
             now = updated(alone)
             self._lock.keep(now)
+            # Without a section, the result cannot be trusted, and what is wrong is in `alone`.
             if now.sections:
                 return judged([seen], CheckPolicy(), now, today, is_whole=False)
             return alone

@@ -41,12 +41,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if _LOCK not in config.stash:
         return
     lock = config.stash[_LOCK]
+    # pytest-xdist sets this in its workers, which would overwrite each other's lock.
     if hasattr(config, "workeroutput"):
         config.workeroutput[_SENT] = lock.to_text()
     elif lock.kept:
         _write(session, lock)
 
 
+# Without pytest-xdist, pytest refuses a hook that it does not know.
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Take the results of a pytest-xdist worker; a crashed worker sends none."""

@@ -51,6 +51,7 @@ class Reports(Struct, frozen=True):
             RunError: a file cannot be written.
         """
         errors: list[RunError] = []
+        # The screen first: what a job shows does not depend on a file that cannot be written.
         for write in (self._on_screen, self._junit, self._sarif, self._summary, self._annotated, self._diagnosed):
             try:
                 write(outcome)
@@ -99,6 +100,7 @@ class Reports(Struct, frozen=True):
         if not self.annotations or self.output is not None:
             yield
             return
+        # The runner takes commands again after this word, so that no output may guess it.
         token = secrets.token_hex(16)
         write_report(commands_text(f"::stop-commands::{token}\n"), None)
         try:
@@ -116,6 +118,7 @@ class Reports(Struct, frozen=True):
                 from ctrace.reports.gate.gate_markdown import render_table
 
                 write_report(render_table(outcome), self.output)
+            # A check of one wrong name is a wrong command line, and no report.
             case Format.TERMINAL if self.output is None and (refused := _refusal(outcome)) is not None:
                 complain(refused.what, refused.todo)
             case Format.TERMINAL:
