@@ -44,6 +44,7 @@ def is_after_warm_up(recompile: Recompile) -> bool:
 
 def may_be_by_inductor(recompile: Recompile, session: Session) -> bool:
     """Whether the call violated a guard on a size or number of a graph to which Inductor added guards."""
+    # Without guard records, torch's own reason names one entry only.
     entries = recompile.distances or dict.fromkeys(filter(None, [recompile.nearest]))
     of_sizes = any(cause.kind in _OF_SIZES for cause in recompile.causes)
     return of_sizes and any(session.inductor_guards.get(each) for each in entries)
@@ -82,6 +83,7 @@ class _Sites(Struct, frozen=True):
 
     def every(self, *, warm_up: bool = False) -> Iterator[Site]:
         """Yield the sites of all kinds; `warm_up` includes the recompilations that happen only once."""
+        # First, since what follows names the break that it follows.
         breaks = list(self._breaks())
         yield from (self._following(site, finding, breaks) for finding, site in breaks)
         yield from self._advised(map(self._skip, self.session.skips), Finding.SKIP)
@@ -123,6 +125,7 @@ class _Sites(Struct, frozen=True):
 
     def _at(self, file: str, line: int, key: SiteKey) -> Site:
         """Create a site; for a file of another machine, read the file at the same path below the root, if it exists."""
+        # Not splitlines, which ends lines at a form feed as well: Python does not count those.
         lines = self.session.listings.get(file, "").split("\n")
         source = ""
         if 0 < line <= len(lines):
@@ -141,6 +144,7 @@ class _Sites(Struct, frozen=True):
         first: dict[tuple[object, ...], int] = {}
         for index, each in enumerate(self.session.breaks):
             for line in each.user_lines:
+                # With the span, since two calls of one line may break.
                 key = each.kind, each.gb, line.at.file, line.at.line, line.at.span, line.owner
                 found.setdefault(key, []).append((each, line))
                 first.setdefault(key, index)
@@ -176,6 +180,7 @@ class _Sites(Struct, frozen=True):
         ids = dict.fromkeys(id_ for _, line in same for id_ in line.compilations)
         own = [made[id_] for id_ in ids if id_ in made]
         own_times = sum(self._place(each.file, each.line, each.function) == function for each in own)
+        # A function that is only inlined has no compilation; then its callers are all there is to count.
         return own_times or sum(line.times for _, line in same)
 
     def _skip(self, skip: Skip) -> Site:
@@ -189,6 +194,7 @@ class _Sites(Struct, frozen=True):
 
     def _recompile(self, recompile: Recompile) -> Site:
         kinds = tuple(sorted({cause.kind for cause in recompile.causes})) or ("other",)
+        # Sorted, as the order of causes is that of guards, which another guard may change.
         what = ", ".join(sorted({cause.subject for cause in recompile.causes}))
         place = self._place(recompile.file, recompile.line, recompile.function)
         key = SiteKey(SiteKind.RECOMPILE, kinds, self._owner(recompile.file), place, what)

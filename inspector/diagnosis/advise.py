@@ -72,8 +72,10 @@ def _parts(scene: DiagnosisScene, candidates: Iterable[Candidate]) -> Iterator[C
         is_refuted = tried is not None and (tried.counts is None or tried.same_results is False)
         if not each.short or each.trial is None or is_refuted or set(each.causes) <= covered:
             continue
+        # A change that is a part of another one is in the trial already, and its causes with it.
         if any(_includes(known, each.trial) for known in taken):
             covered |= set(each.causes)
+        # Of two edits of one line, the one that is worth more stays.
         elif all(is_disjoint(each.trial.edits, known.edits) for known in taken):
             covered |= set(each.causes)
             taken.append(each.trial)
@@ -137,6 +139,7 @@ def trials(session: Session, attempt: Attempt, causes: Collection[str] | None = 
         each = _next(_scene(known), {tried.trial for tried in done}, causes)
         if each is None:
             break
+        # More calls of the unchanged model first, since trials make as many and are compared with them.
         if not done and _may_go_on(session):
             done.append(_tried(session, UNCHANGED, attempt, through_backend=False))
             yield done[-1]
@@ -179,10 +182,12 @@ def _next(scene: DiagnosisScene, done: set[Trial], wanted: Collection[str] | Non
     solved = {id_ for each in judged for id_ in each.gone}
     left = [
         each
+        # Compile time is about no cause that another trial could remove.
         for each in _worth_trying(scene, candidates)
         if each.trial not in done and (each.saves_time or not set(each.causes) <= solved)
         if wanted is None or not set(each.causes).isdisjoint(wanted)
     ]
+    # The combination comes last, when the other trials have shown which changes do something.
     is_last = len(done - {UNCHANGED}) == MOST_TRIALS - 1
     if is_last and (_changed_something(scene) or not any(each.rule in _WITHOUT_EDITS for each in left)):
         together = next((each for each in combined(scene, candidates) if each in left), None)
@@ -225,6 +230,7 @@ def _scene(session: Session) -> DiagnosisScene:
 
 def _candidates(scene: DiagnosisScene) -> list[Candidate]:
     """Return the candidates of all rules; after the first trial, also their combinations."""
+    # An unrolled loop is no finding, and has advice on compile time.
     if not scene.causes and not scene.session.unrolled:
         return []
     from ctrace.inspector.diagnosis.rules import RULES  # imports 20 modules, which a run without findings does not need
@@ -300,6 +306,7 @@ def _tried(
         calls=session.calls,
         outlook=outlook,
         compile_seconds=times,
+        # Settings of torch.compile change nothing in eager.
         same_results=same_results(before, session) if trial.edits or trial == UNCHANGED else None,
         settled=settled and not raised,
     )
@@ -344,6 +351,7 @@ def _judged(candidate: Candidate, scene: DiagnosisScene) -> _Judged:
     tried = scene.tried(candidate.trial)
     if tried is None:
         return _Judged(candidate, None, None)
+    # It raised, or the model returns something else: whatever it saves is no gain.
     if tried.counts is None or tried.same_results is False:
         return _Judged(candidate, False, None)
     effect = Effect(counts(scene.session), tried.counts)
@@ -352,6 +360,7 @@ def _judged(candidate: Candidate, scene: DiagnosisScene) -> _Judged:
         return _Judged(candidate, times is not None and times[1] <= _MUCH_LESS * times[0], effect)
     if scene.session.failure is not None:
         # The original run stopped early, so its counts are too low. A trial that does not raise is an improvement.
+        # The failure comes first: that calls no longer raise is what the trial shows.
         raised = [each.id for each in scene.causes if any(one.what is Finding.FAILURE for one in each.symptoms)]
         return _Judged(replace(candidate, causes=tuple(dict.fromkeys((*raised, *candidate.causes)))), True, effect)
     later = _later(scene, tried)
@@ -360,6 +369,7 @@ def _judged(candidate: Candidate, scene: DiagnosisScene) -> _Judged:
         helps = _is_better_place(effect, tried, scene)
     else:
         helps = effect.helps
+    # What helps in later calls must not cost anything in the first ones.
     is_later = later > 0 and effect.gain >= 0 and effect.after.breaks <= effect.before.breaks
     if is_later and (helps or not tried.trial.parts):
         return _Judged(replace(candidate, causes=gone or candidate.causes), True, effect, gone)
@@ -420,6 +430,7 @@ def _loses_few(effect: Effect, scene: DiagnosisScene) -> bool:
 def _holds_parameters(trial: Trial, scene: DiagnosisScene) -> bool:
     """Whether the parts of a trial hold most parameters of the target."""
     inside = sum(each.parameters for each in scene.session.parts if each.path in trial.parts)
+    # A path without a dot is that of a whole model, which has the parameters of all parts below it.
     whole = sum(each.parameters for each in scene.session.parts if "." not in each.path)
     return 2 * inside > whole
 
@@ -455,6 +466,7 @@ def _is_gone(cause: RootCause, scene: DiagnosisScene, tried: Tried) -> bool:
     whats = {each.what for each in cause.symptoms}
     if whats <= _OF_DYNAMO and tried.settled:
         return True
+    # A trial records neither skipped functions nor what only the backend or a comparison shows.
     if not whats <= _OF_DYNAMO or whats == {Finding.SKIP}:
         return False
     broken = any(line in tried.breaks for each in scene.breaks(cause) for line in lines_of(each))
@@ -591,6 +603,7 @@ def same_results(before: Session, after: Session) -> bool | None:
 
 
 def _compared(old: EagerResult, new: EagerResult) -> Iterator[bool | None]:
+    # What random numbers do to a result cannot be told from what the edit does.
     is_comparable = old.call == new.call and not (old.drew or new.drew)
     if not is_comparable or [each.where for each in old.parts] != [each.where for each in new.parts]:
         yield None

@@ -22,9 +22,11 @@ def apply_of(trial: Trial, texts: Mapping[str, str], parts: Iterable[Part] = ())
         texts: the text of each source file, keyed by path.
         parts: the modules of the target.
     """
+    # Before edits: a place is where to call torch.compile, and changes no line.
     if trial.parts:
         known = {each.path: each for each in parts}
         roots = dict.fromkeys(path.partition(".")[0] for path in trial.parts)
+        # Where the model is a function, the modules that it uses are its globals.
         variables = [f"{root} = model.__globals__[{root!r}]" for root in roots if root != _MODEL]
         return Apply(ApplyKind.PLACE, "\n".join((*variables, *compile_statements(trial.parts, known))))
     if trial.edits or trial.sources:
@@ -58,11 +60,13 @@ def _patch(trial: Trial, texts: Mapping[str, str]) -> Apply | None:
         if file not in texts:
             return None
         files[file] = patched_with([each for each in trial.edits if each.file == file], files.get(file, texts[file]))
+    # A patch holds neither changes of two files nor another way to call the model.
     if len(files) != 1 or _called(trial) or trial.dynamic is not None:
         return None
     ((file, after),) = files.items()
     settings = tuple(_settings(trial))
     if settings:
+        # The file may not import torch under this name, or at all.
         after = "\n".join((after.rstrip("\n"), "", "import torch._dynamo", *settings, ""))
     patch = unified(texts.get(file, ""), after, file)
     line = _HUNK.search(patch)
@@ -77,6 +81,8 @@ def compile_statements(paths: Iterable[str], parts: Mapping[str, Part]) -> list[
     statements = []
     for parent, members in members_by_list(paths, parts).items():
         if parent:
+            # `part.forward = ...` and not `torch.compile(part)`: a wrapper would put `_orig_mod.` into the keys of
+            # state_dict().
             listed = expression_of(parent, parts) + (".values()" if parts[parent].kind == "ModuleDict" else "")
             statements.append(f"for part in {listed}: part.forward = torch.compile(part.forward)")
         else:
@@ -150,6 +156,7 @@ def _called(trial: Trial) -> str:
             "    passed = signature.bind(*args, **kwargs).arguments",
             f"    for name, dim in {marks!r}:",
             "        value = passed.get(name)",
+            # Torch specializes sizes 0 and 1 (2.13), and raises where one of them is marked.
             "        if isinstance(value, torch.Tensor) and value.dim() > dim and value.shape[dim] > 1:",
             "            torch._dynamo.mark_dynamic(value, dim)",
         ]

@@ -47,6 +47,7 @@ def growth_in(session: Session, recompile: Recompile) -> Growth | None:
     if before is None or now is None:
         return None
     grown = list(_grown(before, now))
+    # What an object keeps is a cache however it grows, other tensors only if several grow together.
     kept = [each for each in grown if _is_kept(each[0])]
     by_one = [each for each in grown if int(each[2]) == int(each[1]) + 1]
     chosen = kept or (by_one if len(by_one) > 1 else [])
@@ -63,6 +64,7 @@ def is_switch(session: Session, recompile: Recompile) -> bool:
         for cause in recompile.causes
         if cause.kind in (CauseKind.ZERO_ONE, CauseKind.SIZE) and (at := sized(cause))
     ]
+    # Dimension 0 is the batch, which says nothing of tokens.
     single = any(dim >= 1 and "1" in (cause.was, cause.now) for (_, dim), cause in changed)
     return single and has_cache(session, recompile)
 
@@ -103,6 +105,7 @@ def _is_filled(cause: Cause) -> bool:
 def _is_kept(tensor: ShapedTensor) -> bool:
     """Whether a tensor is reached through an object: an attribute of an argument, or the items of nested lists."""
     match = _ARGUMENT.match(tensor.source)
+    # The base of a view is no object that keeps the tensor.
     rest = (match["rest"] if match else "").replace("._base", "")
     is_module = match is not None and match["name"] == "self"
     if is_module and tensor.role == "buffer":
@@ -127,5 +130,6 @@ def _grown(before: Shaped, now: Shaped) -> Iterator[tuple[ShapedTensor, str, str
 def _takes_single_tokens(now: Shaped, grown: set[str]) -> bool:
     """Whether an input that did not grow has one position: a token, or a value computed from one."""
     inputs = (each for each in now.tensors if each.role == "input" and each.source not in grown and not _is_kept(each))
+    # The base of a view has other sizes than the argument.
     plain = (each for each in inputs if not each.source.endswith("._base"))
     return any(dim.size == "1" and (dim.index or 0) >= 1 for each in plain for dim in each.dims)

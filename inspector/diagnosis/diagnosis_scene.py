@@ -87,6 +87,7 @@ class DiagnosisScene(Struct, frozen=True):
             if not isinstance(node, ast.Import):
                 continue
             for alias in node.names:
+                # `import torch.nn` binds `torch`, `import torch.nn as nn` does not.
                 if alias.name == "torch" or (alias.name.startswith("torch.") and alias.asname is None):
                     return alias.asname or "torch"
         return ""
@@ -112,8 +113,10 @@ def counts(session: Session) -> Counts:
     coverage = None
     if ops and compiled is not None:
         coverage = round(100 * compiled / ops, 1)
+    # A trial makes more calls than the run, and may only be compared in those that both make.
     later = {each.id for each in session.compilations if each.call is not None and each.call >= CALLS}
     graphs = sum(each.id not in later for each in session.graphs)
+    # A break without a compilation counts: nothing says that only later calls meet it.
     breaks = sum(not each.compilations or not later.issuperset(each.compilations) for each in session.breaks)
     recompiles = sum(each.compilation not in later for each in session.recompiles)
     return Counts(graphs, breaks, recompiles, coverage)
@@ -166,6 +169,7 @@ def package_of(file: str) -> str:
     from importlib.metadata import distributions  # slow to import
 
     name = match["name"].removesuffix(".py")
+    # Only in the package's own folder: this Python may have another version of it.
     found = next(iter(distributions(name=name, path=[match["folder"]])), None)
     if found is not None:
         return f"{name} {found.version}"

@@ -24,7 +24,9 @@ from ctrace.inspector.findings.recompiles.recompile_view import other_reason, te
 from ctrace.inspector.source.source_names import user_name
 from ctrace.inspector.source.text import nodes_of, parsed
 
+# "Unsupported Tensor.backward() call" (2.13, _dynamo/graph_break_registry.json).
 BACKWARD = ("GB0123",)
+# Torch breaks the graph around a step, or disables Dynamo in it (2.13, torch/optim/optimizer.py).
 _OPTIMIZER = re.compile(r"\bOptimizer\.\w+|torch\.optim\.|\b[A-Z]\w*\.step\b.*torch/optim")
 _AUTOGRAD = re.compile(r"[/\\]torch[/\\](?:_tensor\.py|autograd[/\\])")
 _IN_OPTIM = re.compile(r"[/\\]torch[/\\]optim[/\\]")
@@ -62,6 +64,7 @@ def steps(session: Session) -> Iterator[list[int]]:
         breaks = {index: session.breaks[index] for index in indices}
         own = [index for index, each in breaks.items() if is_backward(each) or is_of_optimizer(each)]
         backward = [breaks[index].line for index in own if is_backward(breaks[index])]
+        # What comes after the backward would not be compiled either if only the model were.
         after = [index for index, each in breaks.items() if backward and each.line >= min(backward)]
         if own:
             yield sorted({*own, *after})
@@ -198,6 +201,7 @@ def _training_step(breaks: list[Break]) -> RootCause | None:
     """Describe the breaks of a compiled training step; return None if they belong to no training step."""
     if not any(is_backward(each) or is_of_optimizer(each) for each in breaks):
         return None
+    # The user's first line, since the breaks in torch lead there.
     first = min((each for each in breaks if each.owner is Owner.USER), key=lambda each: each.line, default=breaks[0])
     if any(map(is_backward, breaks)):
         title = f"the whole training step is compiled: {first.function} runs backward and breaks there"
@@ -215,6 +219,7 @@ def break_kind(each: Break) -> RootKind:
     """Classify a break by what the user wrote, then by torch's id, then by its title."""
     if each.kind is BreakKind.DISABLED:
         return RootKind.DISABLED
+    # Torch has one id for several things that the user wrote, so these come first.
     if each.construct in _OUTPUTS:
         return RootKind.OUTPUT
     if each.construct == "cast":
@@ -310,6 +315,7 @@ def leading_change(mine: list[Recompile], session: Session) -> tuple[Recompile, 
     """
     causes = [(each, cause) for each in mine for cause in each.causes]
     among = Counter(key for each in mine for key in {_change_of(cause) for cause in each.causes})
+    # What changed in most of them explains them best; of several such changes, the one that others follow from.
     recompile, leading = min(causes, key=lambda each: (-among[_change_of(each[1])], *_leading(each[1])))
     return _keying(recompile, leading, session) or (recompile, leading)
 
@@ -321,6 +327,7 @@ def _keying(recompile: Recompile, leading: Cause, session: Session) -> tuple[Rec
     """Return the counter under which the code stores the items of a container that grows: if the counter stays the
     same, the container stays, too, but not the other way around. None if there is none.
     """
+    # `len(self.cache)` is `cache`.
     container = leading.subject.removeprefix("len(").removesuffix(")").rpartition(".")[2]
     if leading.kind is not CauseKind.LENGTH:
         return None
@@ -339,6 +346,7 @@ def _keying(recompile: Recompile, leading: Cause, session: Session) -> tuple[Rec
 
 def _changed_too(leading: Cause, mine: list[Recompile]) -> str:
     """Name what else changed each time; empty if nothing did."""
+    # Much else changes with a mode, and needs no change itself.
     if len(mine) < _SEVERAL or leading.kind in (CauseKind.TRAINING_MODE, CauseKind.GRAD_MODE):
         return ""
     in_each = set.intersection(*({_change_of(cause) for cause in each.causes} for each in mine))
@@ -354,6 +362,7 @@ def _changed_too(leading: Cause, mine: list[Recompile]) -> str:
 
 def _why_expected(mine: list[Recompile]) -> str:
     """Return why recompilations are expected; empty if one is not, or if submodules were switched one by one."""
+    # One switch between training and evaluation is expected, but not a model that is half of each.
     if not all(each.expected for each in mine) or is_mixed(mine):
         return ""
     return next((each.why_expected for each in mine if each.why_expected), "")
@@ -390,6 +399,7 @@ def _leading(cause: Cause) -> tuple[int, int, int, int]:
         consequence = 2
     else:
         consequence = 0
+    # Of one kind, what the caller names is nearer to the user than a part of it.
     return consequence, order, cause.subject.count("."), len(cause.subject)
 
 
@@ -434,6 +444,7 @@ def _attention(each: Attention) -> RootCause:
     detail = ""
     if answer.title:
         detail = f" ({answer.title})"
+    # What is wrong is no matter of speed.
     if each.is_wrong:
         kind = RootKind.WRONG_RESULT
     else:

@@ -60,6 +60,7 @@ def _uses(text: str, line: int, subject: str) -> Iterator[NumberUse]:
         for argument, place in numbers.items():
             at = place - offset
             passed = [each.value for each in call.keywords if each.arg == argument]
+            # -1 is an argument that takes a keyword only.
             if place > 0 and 0 <= at < len(call.args):
                 passed += [call.args[at]]
             if any(_is_from(each, held) for each in passed):
@@ -70,6 +71,7 @@ def _held(function: ast.FunctionDef | ast.AsyncFunctionDef, subject: str) -> set
     """Return how the code writes a value: as it is named in the cause, and as the variables that are set from it."""
     _, dot, last = subject.rpartition(".")
     if dot:
+        # A guard names the object as its caller does, `model.alpha`, and the code inside of it `self.alpha`.
         held = {subject, f"self.{last}"}
     else:
         held = {subject}
@@ -118,5 +120,6 @@ def _op(call: ast.Call, imported: set[str]) -> tuple[str, int]:
             is_models = isinstance(owner, ast.Name) and owner.id == "self"
             if is_models:
                 return ("", 0)
+            # A method of a tensor, which is the first argument of the op.
             return (name, 1)
     return "", 0

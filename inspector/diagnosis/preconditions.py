@@ -17,6 +17,7 @@ def contradiction(candidate: Candidate, scene: DiagnosisScene) -> str:
     asked = {match["name"]: match["value"] == "True" for match in _SETTING.finditer(text)}
     if trial is not None:
         asked |= dict(trial.settings)
+    # Of several settings, one that is not set yet may be the one that helps.
     if asked and all(settings.get(name) == value for name, value in asked.items()):
         return f"{', '.join(asked)}: set already"
     is_dynamic = settings.get(ALL_DYNAMIC) is False
@@ -26,6 +27,7 @@ def contradiction(candidate: Candidate, scene: DiagnosisScene) -> str:
         number_use(scene, cause) for cause in scene.causes if cause.id in candidate.causes
     ):
         return "torch takes no tensor there"
+    # Where all sizes are dynamic, a mark makes no other one so.
     if "mark_dynamic(" in text and (is_dynamic or marking_was_refuted(scene)):
         return "marks do not help"
     if candidate.is_no_change and _is_cut_short(candidate, scene):

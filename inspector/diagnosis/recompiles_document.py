@@ -87,4 +87,5 @@ def _is_about(line: str, recompile: Recompile, group: RecompileGroup) -> bool:
 
 def _names(line: str, subject: str) -> bool:
     words = {subject, plain_name(subject)}
+    # `x` is named neither by `self.x` nor by a call of `x(...)`.
     return any(re.search(rf"(?<![\w.]){re.escape(each)}(?![\w(])", line) is not None for each in words)

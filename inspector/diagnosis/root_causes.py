@@ -175,6 +175,7 @@ def _break_keys(each: Break) -> Iterator[Hashable]:
     """Yield keys that breaks with the same cause share: the statement or, outside the user's code, the failed call."""
     yield "line", each.file, each.line, each.source, break_kind(each) in _UNTRACEABLE
     if each.expression:
+        # Without the line, since the same expression at two lines is the same mistake.
         yield "expression", each.gb, each.file, each.expression
     if each.kind is BreakKind.DISABLED:
         yield "disabled", each.called or each.reason
@@ -204,6 +205,7 @@ def _recompile_keys(each: Recompile) -> Iterator[Hashable]:
             resumes_at = each.line
         yield "subject", each.function, each.file, cause.kind, cause.subject, resumes_at
         if cause.kind not in _SHAPES and resumes_at is None:
+            # By the last name: `self.layers.0.flag` and `self.layers.1.flag` changed alike.
             yield "change", cause.kind, cause.subject.rpartition(".")[2], cause.was, cause.now
     if not each.causes:
         yield "unknown", each.function, each.file, each.line
@@ -348,6 +350,7 @@ def _splitting(session: Session, each: Recompile, resumes_at: int | None) -> int
                 if (each.file, resumes_at, each.function) in {(at.file, at.line, at.function) for at in path}:
                     return index
                 continue
+            # A compilation is known by the first line of its function, a path by the lines that call.
             inwards = [(at.file, _begin(session, at)) for at in path]
             start = next((number for number, at in enumerate(inwards) if at in begins), len(inwards))
             if (each.file, each.line) in inwards[start + 1 :]:
@@ -424,6 +427,7 @@ def _cost(members: list[Symptom], session: Session) -> RootCost:
     cost = RootCost(graphs=None, ops=None, seconds=None)
     if recompiled and not breaks and not skips:
         cost = replace(cost, graphs=len(recompiled))
+    # A cost that is not known is not 0, and leaves the sum unknown.
     if ops and None not in ops:
         cost = replace(cost, ops=sum(each or 0 for each in ops))
     if times:
@@ -442,6 +446,7 @@ def _urgency(cause: RootCause, session: Session) -> tuple[int, int, int, float, 
         level = 4
     else:
         level = 3 if kinds <= {Finding.ATTENTION} else 2
+    # Ops in eager first: they cost at each call, and compile time only once.
     return level, -(cause.cost.ops or 0), -_cuts(cause, session), -(cause.cost.seconds or 0.0), -len(cause.symptoms)
 
 
@@ -458,7 +463,9 @@ def _with_ids(causes: Iterable[RootCause], session: Session) -> tuple[RootCause,
     for cause in causes:
         file = ""
         if cause.file:
+            # Without folders, which another machine has elsewhere.
             file = PurePath(cause.file).name
+        # The line itself where it is known, since titles are reworded.
         words = " ".join((cause.source or first_wording(cause.title)).split())
         text = "\0".join((cause.kind, file, cause.function or "", words))
         id_ = f"{cause.kind}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"

@@ -27,6 +27,7 @@ def advice_lines(found: Diagnosis) -> dict[Symptom, str]:
     for suggestion in found.advice:
         for cause in found.causes:
             if cause.id in suggestion.causes:
+                # Advice is sorted, so that the first one on a finding is the best.
                 lines |= {symptom: line_of(suggestion) for symptom in cause.symptoms if symptom not in lines}
     return lines
 
