@@ -143,6 +143,7 @@ def accuracy(
     most = bytes_of(max_bytes)
     is_program = isinstance(resolve(target, args or (), has_inputs=bool(options.inputs)), ProgramTarget)
     with progress(is_program=is_program) as shown:
+        # A program has the terminal to itself.
         if not is_program:
             shown.say("comparing kernels")
         found = accuracy_of(

@@ -42,6 +42,7 @@ def breaks(
     output: opt.Output = None,
 ) -> None:
     """Show where graphs break, what it costs, and what to change."""
+    # First, since it needs neither a target nor a run.
     if explained is not None:
         _explain(explained, json=json, output=output)
         return

@@ -38,6 +38,7 @@ def browse(request: Request) -> None:
     session, _ = session_of(request)
     browser = Browser(session, request.target or "")
     asyncio.run(_run(browser))
+    # After SIGTERM; Textual itself only returns.
     if browser.return_code:
         raise SystemExit(browser.return_code)
 

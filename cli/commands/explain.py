@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Commands import what they need when they run, so that `ctrace --help` and saved runs start fast.
 
+# In all commands: behind a line of `\b`, the help keeps the lines as they are.
 EXAMPLES = """\b
 Examples:
   ctrace explain model.py                  a file with `model` and `inputs`
@@ -62,6 +63,7 @@ def explain(
     if _side_by_side(request, output, json=json, markdown=markdown):
         return
     check_output(output)
+    # Trials would take longer than all that --fast saves.
     session, is_new = session_of(request, check_advice=not fast, compare_speed=True)
     # Only when the target is read does it show whether it is a saved run.
     _refuse_fast_without_run(fast=fast, is_new=is_new)

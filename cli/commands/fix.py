@@ -212,6 +212,7 @@ def fixed(request: FixRequest) -> Exit:
     written: tuple[str, ...] = ()
     if request.apply:
         try:
+            # A generator: the files are written here, and what it says comes below the screen.
             written = tuple(_apply(request, fixes, store.root))
         except CtraceError:
             # The proof took minutes, and is worth a look even if nothing can be written.
@@ -259,6 +260,7 @@ def _searched(request: FixRequest, store: "Store", earlier: "EarlierProof") -> "
 
     budget = SearchBudget(request.budget)
     resolved = resolve(str(request.target), request.args, has_inputs=bool(request.options.inputs))
+    # A proof that is kept holds as long as the files are the same that this run has read.
     child = ChildProcess(has_terminal=True, records_files=True)
     session = captured(resolved, request.options, budget.within(request.timeout), store, child=child)
     if session.failure is not None and session.failure.phase is FailurePhase.INTERRUPT:
@@ -269,6 +271,7 @@ def _searched(request: FixRequest, store: "Store", earlier: "EarlierProof") -> "
     target = str(resolved.path.resolve()) if resolved.path is not None else None
     with (
         progress(is_program=False) as shown,
+        # With the run's seed, so that equal programs draw equal numbers.
         Runner(resolved, request.options, limit, budget, seed=session.environment.seed) as runner,
     ):
         search = Fixing(session, runner, budget, target=target, choice=request.choice, say=shown.say)
@@ -296,6 +299,7 @@ def _show(request: FixRequest, fixes: "Fixes", *, applies: bool = False) -> None
         return
     if request.output is not None or request.diff:
         _show_patch(request, fixes)
+        # -o alone writes the patch beside the screen.
         if request.diff:
             return
     if request.report:

@@ -76,6 +76,7 @@ def fusion(
 
         return fusions_side_by_side(found, width)
 
+    # These narrow the view of one run; several GPUs are compared as a whole.
     others = {"--graph": graph, "--stage": stage, "--rounds": rounds, "--nodes": nodes}
     if not shown_side_by_side(request, output, json=json, document=document, screen=several, others=others):
         show_answer(request, output, json=json, document=document, screen=screen)

@@ -120,6 +120,7 @@ class GraphView(Struct, frozen=True):
         chosen = [name for name, value in views.items() if value]
         if self.json and self.is_picture:
             chosen.append("--json")
+        # --stage goes with --ops and with a picture, which show one stage.
         if self.stage and (self.diff or self.line or self.passes):
             chosen.append("--stage")
         if len(chosen) > 1:
@@ -146,6 +147,7 @@ def graphs_answer(session: "Session", view: GraphView) -> "TargetDocument":
     if view.passes:
         return documents.passes_document(session, view.graph)
     if view.stage or view.ops:
+        # An error names the option that was typed.
         option = "--ops" if view.ops and not view.json else "--stage"
         return documents.graph_stage_document(session, view.graph, view.stage, option)
     return documents.graphs_document(session, view.graph)

@@ -77,6 +77,7 @@ def _view(**options: bool) -> str:
 
     chosen = [name for name, is_set in options.items() if is_set]
     if len(chosen) > 1:
+        # Two of the options are not spelled `--by-`.
         names = " and ".join(f"--{name}" if name in ("tree", "cost") else f"--by-{name}" for name in chosen)
         raise TargetError(f"{names} exclude each other", "choose one")
     return chosen[0] if chosen else "summary"

@@ -151,6 +151,7 @@ def memory(
             # A program has the terminal to itself.
             say=(lambda _text: None) if is_program else shown.say,
         )
+    # --world without --rank is rank 0.
     in_job = None if world is None else rank or 0
     document = StepMemoryDocument(target, found, str(Path.cwd()), in_job, world)
     if perfetto is not None:

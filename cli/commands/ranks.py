@@ -98,6 +98,7 @@ def _from_logs(request: Request, world_size: int | None, named: str | None, on: 
         raise TargetError("ranks needs a folder of logs", "name the folder that TORCH_TRACE wrote to")
     folder = Path(request.target)
     if not holds(folder.is_dir):
+        # Two options of similar names are easily taken for each other.
         if world_size is not None and folder.suffix == ".py":
             what = f"--world-size {world_size} is for a folder of logs, and {folder} is a target"
             raise TargetError(what, f"run it as one rank of a job: ctrace ranks {folder} --world {world_size}")
@@ -177,6 +178,7 @@ def replaced_when_complete(folder: Path) -> Iterator[None]:
         folder.rename(before)
     try:
         yield
+    # Also Ctrl-C: some ranks of a job are no job.
     except BaseException:
         if before.exists():
             _put_back(before, folder)
@@ -215,6 +217,7 @@ def job_before_it_runs(request: Request, named: str | None, *, is_all: bool) -> 
     if len(gpus) > 1:
         raise TargetError(f"--target {options.gpu}: this command takes one target", "name one")
     world = options.world or 1
+    # None: those that may differ, which `world_job` finds out.
     ranks = tuple(range(world)) if is_all else None
     if options.rank is not None:
         ranks = (options.rank,)
@@ -238,6 +241,7 @@ def job_before_it_runs(request: Request, named: str | None, *, is_all: bool) -> 
                 stdout=shown.child_output,
                 stderr=shown.child_output,
                 observe=shown.observe,
+                # Named as torch names the log of a rank, by which `--rank N` finds it.
                 name=f"rank_{rank}",
                 child=child,
             )

@@ -76,6 +76,7 @@ def report(
         _write_new(page, output)
     if open_:
         _open_page(output)
+    # Last, since the page of a run that failed is worth writing and opening, too.
     if code is not None:
         raise typer.Exit(code)
 
@@ -113,6 +114,7 @@ def _second_run(request: Request) -> str | None:
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.runs.store import Store
 
+    # Words behind a program are its arguments.
     if not request.args or saved(request.target, Store(), request.rank) is None:
         return None
     if len(request.args) > 1:

@@ -220,6 +220,7 @@ def _target_of_culprit(request: ReproRequest) -> "tuple[Resolved, Options, str]"
 
     target, site = request.target, request.site or ""
     match = _SITE.fullmatch(target or "")
+    # `model.py:26` is a target and a site in one.
     if match is not None and not site:
         target, site = match["file"], f"{Path(match['file']).name}:{match['line']}"
     if target is not None:
@@ -307,6 +308,7 @@ def _interruptible() -> Iterator[None]:
     if before in (signal.SIG_IGN, None):
         yield
         return
+    # The command's own handler raises EndedBySignal, for which the reduction would end without its best so far.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
@@ -359,6 +361,7 @@ def _of_last_run(site: str | None, *, has_options: bool) -> "tuple[Session, Reso
         session = load(run)
         cause = chosen(root_causes(session), site)
     except CtraceError:
+        # The text can mean nothing else, so what is wrong with the last run is the error.
         if is_meant:
             raise
         return None
@@ -414,4 +417,5 @@ def _show(request: ReproRequest, made: "Reproducer") -> None:
         write_report(render(made), request.output)
         return
     write_report(render_issue(made) if request.issue else render_program(made), request.output)
+    # On stderr, since stdout has the program.
     say(f"ctrace: {claim(made)}")

@@ -117,6 +117,7 @@ def _screen(found: "list[SavedRun]", _width: int) -> opt.Screen:
     # Most folders are no repository.
     columns = [each for each in _COLUMNS if each != "code" or any(codes)]
     for column in columns:
+        # The name of a run is typed again, so it stays whole.
         table.add_column(column, no_wrap=column in ("run", "when", "time"), overflow="ellipsis")
     for run, code in zip(found, codes, strict=True):
         summary = run.summary

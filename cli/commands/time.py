@@ -125,6 +125,7 @@ def time(
     from ctrace.inspector.runs.capture_request import Options
 
     check_output(output)
+    # A table may have one row, as of `--modes default`.
     several = modes is not None or backends is not None
     chosen = configurations(modes, backends, options or (), mode=mode, backend=backend)
     model = Options(tuple(inputs or ()), tuple(vary or ()), train=train, dynamic=dynamic, fullgraph=fullgraph)

@@ -109,6 +109,7 @@ def upgrade(
         return
     document, ended = upgraded(request)
     show_upgrade(document, form, output, sarif, all_of_it=all_of_it)
+    # After the report on what was compared until then.
     if ended is not None:
         raise ended
     if document.failed_on:

@@ -52,6 +52,7 @@ class CheckRequest(Struct, frozen=True):
             TargetError: there is no such GPU.
         """
         names = map(str.strip, self.gpu.split(",")) if self.gpu is not None else ()
+        # Two spellings of a GPU are one target.
         return tuple(dict.fromkeys(target_name(each, Path()) for each in names))
 
     @property

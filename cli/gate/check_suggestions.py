@@ -106,6 +106,7 @@ def _suggested(one: CheckedJob, found: Mapping[SiteKey, SuggestedRepair]) -> Che
 def _command(job: CheckJob, repair: "TriedRepair", site: Site) -> str:
     """Write the command that applies a repair, or shows it where only the user can decide."""
     path = Path(job.target)
+    # The command is typed in this folder.
     target = os.path.relpath(path) if path.is_absolute() and path.is_relative_to(Path.cwd()) else job.target
     words = ["ctrace", "fix", target, *words_of(job.options), "--only", repair.name]
     # A setting is of no line.

@@ -243,6 +243,7 @@ class _Check:
             self._seen,
             self._policy,
             lock,
+            # In UTC, so that what the policy allows ends at the same moment for all.
             datetime.now(UTC).date(),
             wrong=self._jobs.wrong,
             is_whole=self._is_whole(),

@@ -146,6 +146,7 @@ class Checks:
         from ctrace.inspector.features.check.ratchet import updated
 
         today = datetime.now(UTC).date()
+        # Never whole: models of other tests are not gone because this test does not check them.
         if not is_by_lock:
             return judged([seen], CheckPolicy(), Lock(), today, is_whole=False)
         if self._update:
@@ -191,4 +192,5 @@ def _fail(text: str) -> NoReturn:
     import pytest
 
     __tracebackhide__ = True
+    # A traceback would end in ctrace, and the text has the line of the model.
     pytest.fail(text, pytrace=False)

@@ -81,6 +81,7 @@ def _lock(config: pytest.Config) -> "LockOfTests":
 
     if _LOCK not in config.stash:
         option = config.getoption("ctrace_lock")
+        # As any path on the command line: relative to where pytest was started, not to rootdir.
         path = config.invocation_params.dir / option if option else config.rootpath / NAME
         config.stash[_LOCK] = LockOfTests(Path(path), config.rootpath)
     return config.stash[_LOCK]

@@ -70,6 +70,7 @@ class Reports(Struct, frozen=True):
         from ctrace.reports.gate.junit import render_junit
 
         if self.junit is not None:
+            # Local time, as the schema has no room for a zone.
             write_report(render_junit(outcome, datetime.now()), self.junit)
 
     def _sarif(self, outcome: "CheckOutcome") -> None:

@@ -221,6 +221,7 @@ def explain_document(session: Session, *, whole: bool = True) -> ExplainDocument
     """Answer for a run; without `whole`, leave out kernels, fusion, metrics and what separates graphs."""
     left_out = LEFT_OUT if session.environment.fast else ()
     error = ErrorOfRun(session.failure, violations(session)) if session.failure else None
+    # None: no advice was tried, which is not 0 s.
     seconds = sum(each.seconds for each in session.trials) if session.trials else None
     found = cuts(session) if whole else ()
     fates = happened(session)

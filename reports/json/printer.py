@@ -76,6 +76,7 @@ def _counts(pairs: Iterable[tuple[str, int]], _cwd: str) -> dict[str, int]:
 
 def _lines(lines: tuple[str, ...], cwd: str) -> list[_Line]:
     """Split `file:line`."""
+    # From the right, since a path of Windows has a colon.
     parted = (line.rpartition(":") for line in lines)
     return [_Line(fmt.relative(file, cwd), int(number)) for file, _, number in parted]
 
@@ -88,6 +89,7 @@ def _moment(seconds: float | None, _cwd: str) -> str | None:
     """Write seconds since the epoch as a date and a time."""
     if seconds is None:
         return None
+    # In UTC, so that the report is the same wherever it is printed.
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
