@@ -29,7 +29,8 @@ def console(*, stderr: bool = False) -> "Console":
     from rich.console import Console
 
     stream = unguarded(sys.stderr if stderr else sys.stdout)
-    # Rich takes 80 columns where there is no terminal, which the tables do not fit into.
+    # In a pipe, rich takes the width of another stream's terminal, or 80 columns: reports would differ by where they
+    # are made.
     width = None if stream.isatty() or os.environ.get("COLUMNS") else PLAIN_WIDTH
     return Console(file=stream, width=width, soft_wrap=False, emoji=False)
 

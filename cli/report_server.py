@@ -92,7 +92,7 @@ class Pages:
             if key not in self._writing:
                 self._writing[key] = asyncio.create_task(self._written(key, names))
                 self._writing[key].add_done_callback(lambda task: self._done(key, task))
-            # A reader who goes away ends his own wait, not the page of the others.
+            # A request that is given up ends its own wait, not the page for the others.
             return await asyncio.shield(self._writing[key])
         self._known.move_to_end(key)
         return self._known[key]

@@ -94,7 +94,7 @@ def upgraded(request: UpgradeRequest) -> tuple[UpgradeDocument, EndedBySignal | 
     with progress(is_program=False) as shown:
         before, after = _environments(request, requirements, shown)
         with scratch("upgrade") as folder, dropped_output() as sink, ExitStack() as open_servers:
-            # Not the user's store, from which the runs of a search would push his own.
+            # Not the user's store, from which the runs of a search would push the user's own.
             store = Store(folder / "runs", _RUNS)
 
             def runs(name: str, interpreter: Interpreter) -> EnvironmentRuns:

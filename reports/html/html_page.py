@@ -183,7 +183,7 @@ def _run(run: SavedRun) -> dict[str, Any]:
         "status": _status(run),
         "verdict": one(str(summary.get("verdict", ""))),
         "gpu": None if gpu is None else one_line(str(gpu), _LONGEST),
-        # A saved run may be another one's, with anything in its summary.
+        # A saved run may come from elsewhere, with anything in its summary.
         "counts": {name: summary[name] for name in _COUNTS if isinstance(summary.get(name), int)},
         "kept": run.is_kept,
     }

@@ -36,7 +36,6 @@ def collectives_screen(document: CollectivesDocument, width: int, *, all_of_it: 
         return
     shown = capped(runs, _MOST_ROWS, all_of_it=all_of_it)
     is_wide = width >= _WIDE
-    # The last two columns explain; the others identify a collective.
     titles = _TITLES if is_wide else _TITLES[: len(_TITLES) - 2]
     rows = table(*titles)
     for cells in _fitted([_numbered(*run)[: len(titles)] for run in shown], titles, width - 1):

@@ -449,7 +449,7 @@ def _endings(document: ExplainDocument, run: str | None, *, verbose: bool) -> It
 def _facts(document: ExplainDocument, run: str | None, *, verbose: bool) -> Iterator[tuple[str, str]]:
     """Yield the totals, with the commands that show more."""
     totals = document.totals
-    # A run that failed before torch compiled anything has no ops whose share could be told.
+    # A run that failed before torch compiled anything has no ops to count.
     if document.compilations or document.answer.failure is None:
         yield "Ops in graphs", _coverage(document)
         guard_text = fmt.known(document.guards, lambda number: fmt.count(number, "guard"), "guards not measured")

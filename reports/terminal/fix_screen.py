@@ -286,7 +286,6 @@ def _why_apart(fixes: Fixes, finding: str) -> str:
 def earlier(proved_at: float) -> str:
     """Say that an earlier proof is used."""
     then, now = time.localtime(proved_at), time.localtime()
-    # Year, month and day.
     is_today = then[:3] == now[:3]
     at = time.strftime("%H:%M" if is_today else "%d %b %H:%M", then)
     return f"Uses the proof of {at}: nothing that it depends on has changed since."

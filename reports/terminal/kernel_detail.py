@@ -296,7 +296,7 @@ class _Heads:
     def __init__(self, columns: tuple[str, ...], things: Iterable[Built | LaunchTiming]) -> None:
         self.parts = tuple(dict.fromkeys(map(_part_of, things)))
         self._rest = ("",) * (len(columns) - 1)
-        # A single part needs no heading: nothing begins where the last part is the first.
+        # A single part needs no heading, as if its heading had been written.
         self._last = "" if len(self.parts) > 1 else next(iter(self.parts), "")
 
     def before(self, thing: Built | LaunchTiming) -> Iterator[tuple[str, ...]]:

@@ -54,7 +54,7 @@ _MOST = 12
 def ejected_screen(document: EjectDocument, width: int) -> Iterator[RenderableType]:
     """Show how many kernels were ejected, each package with its op, and each refusal with its reason."""
     found = document.kernels
-    # Kernels that are equal are written once.
+    # Several words of the command may name one kernel, whose package counts once.
     written = list({each.written.folder: each.written for each in found if each.written is not None}.values())
     refused = [each for each in found if each.written is None]
     if not found:

@@ -158,7 +158,7 @@ def _alive_row(each: AliveMemory, cwd: str, width: int) -> tuple[str, ...]:
     tensors, source = str(each.count), each.source
     if each.shape is not None:
         tensors = f"{fmt.repeated(each.count, '', ' × ')}{fmt.tensor(each.dtype, each.shape)}"
-    # What no line of the user makes is told apart by the function of torch that makes it.
+    # Memory that no line of the user makes has only a function of torch to name it.
     if not source and each.file is None:
         source = each.function or ""
     place = _cell(each.file, each.line, cwd, width)

@@ -227,7 +227,7 @@ def line_screen(document: GraphLineDocument, width: int, *, all_of_it: bool = Fa
     before: tuple[str, tuple[tuple[str, str], ...]] | None = None
     for each in document.stages:
         nodes = (each.each.id, tuple((node.name, call_text(node)) for node in each.nodes))
-        # Most stages leave most lines alone.
+        # A stage that leaves the line alone would repeat its nodes.
         if nodes == before:
             yield Text(f"\n{each.each.id}  {each.staged.label}  the same", style="dim")
             continue

@@ -248,6 +248,7 @@ def columned(width: int, columns: tuple[str, ...], rows: Sequence[tuple[str | Te
             column.lstrip(">"), no_wrap=True, overflow="ellipsis", justify="right" if column.startswith(">") else "left"
         )
     # Rich shortens every column of a table that is too wide, also those of numbers: so what names may take is computed
+    # here.
     widths = [max(map(len, cells)) for cells in zip((name.lstrip(">") for name in columns), *rows, strict=True)]
     has_second = not columns[1].startswith(">")
     left = width - gap * len(columns) - sum(widths[2 if has_second else 1 :])
