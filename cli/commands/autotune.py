@@ -37,6 +37,7 @@ def autotune(
     from ctrace.cli.show import show_answer
     from ctrace.inspector.findings.autotuning_view import AutotuningDocument, autotuning_document
 
+    # Before a capture, which takes minutes with --mode max-autotune.
     check_graph(graph)
 
     def screen(document: AutotuningDocument, _width: int) -> opt.Screen:

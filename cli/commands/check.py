@@ -159,6 +159,7 @@ def check(
 
     if only_improve and not update:
         raise TargetError("--only-improve needs --update", "use both: ctrace check --update --only-improve")
+    # A workflow checks the files that --init writes, and is no report of a check.
     if github and not init:
         todo = 'use both: ctrace check --init --github "models/*.py"'
         raise TargetError("--github writes a workflow for a new policy", todo)

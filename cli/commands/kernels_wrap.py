@@ -43,6 +43,7 @@ def wrap(
     from ctrace.reports.terminal.kernel_files_screen import wrap_screen
 
     check_output(output)
+    # Before the model runs.
     refuse_existing(output)
     found = wrap_result(kernel, tuple(inputs or ()), timeout, is_run=not no_run)
     failed = any(each.passed is False for each in found.checks)

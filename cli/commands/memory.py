@@ -130,6 +130,7 @@ def memory(
         mesh=mesh,
         rank=rank,
     )
+    # Before the rest: a search chooses the sizes itself, and needs no single step.
     if fit is not None:
         _show_fit(target, options, fit, gpu, output, timeout, json=json)
         return

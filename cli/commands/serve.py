@@ -50,6 +50,7 @@ def serve(
         what = f"ctrace serve needs {error.name.partition('.')[0]}, which is not installed"
         raise SetupError(what, "pip install 'ctrace[serve]'") from None
     root = _folder(folder)
+    # Only this machine reaches the loopback addresses; elsewhere, anybody who does could read the runs.
     token = _token(token, is_local=host in LOOPBACK)
     # Before the browser opens, which would find nothing there.
     sock = listening(host, port)
