@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+import libcst as cst
 from msgspec import Struct
 
-from ctrace.inspector.edits.syntax_code import index_of
+from ctrace.inspector.edits.syntax_code import ParsedFile, index_of
 from ctrace.inspector.edits.syntax_effects import (
     is_literal,
 )
 from ctrace.inspector.edits.syntax_names import bound, parameters, read
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 
 class BranchSide(Struct, frozen=True):
@@ -43,8 +38,6 @@ class PureBranch(Struct, frozen=True):
 
 def branch_at(code: ParsedFile, statement: cst.CSTNode) -> PureBranch | None:
     """Return the branch that an `if` statement is; None: its sides do more than compute values."""
-    import libcst as cst
-
     if not isinstance(statement, cst.If) or _is_elif(code, statement) or code.function(statement) is None:
         return None
     returned = _returned(code, statement)
@@ -56,8 +49,6 @@ def guarded_branch_at(code: ParsedFile, statement: cst.CSTNode) -> PureBranch | 
 
     Python evaluates the test only where the guard holds, and so does `if guard:` around what replaces the branch.
     """
-    import libcst as cst
-
     branch = branch_at(code, statement)
     if branch is None or not isinstance(statement, cst.If) or statement.orelse is not None:
         return None
@@ -68,16 +59,12 @@ def guarded_branch_at(code: ParsedFile, statement: cst.CSTNode) -> PureBranch | 
 
 
 def _is_elif(code: ParsedFile, node: cst.If) -> bool:
-    import libcst as cst
-
     above = code.parent(node)
     return isinstance(above, cst.If) and above.orelse is node
 
 
 def _returned(code: ParsedFile, node: cst.If) -> PureBranch | None:
     """Return a branch of two `return`; the second one may follow the `if`."""
-    import libcst as cst
-
     yes = _return(node.body)
     if yes is None:
         return None
@@ -99,8 +86,6 @@ def _pairs(
     node: cst.If, yes: cst.BaseExpression, no: cst.BaseExpression, removed: tuple[cst.CSTNode, ...] = ()
 ) -> PureBranch | None:
     """Return the sides of two returned values: tuples of one length, or single values."""
-    import libcst as cst
-
     if isinstance(yes, cst.Tuple) and isinstance(no, cst.Tuple):
         if len(yes.elements) != len(no.elements) or any(
             not isinstance(one, cst.Element) for one in (*yes.elements, *no.elements)
@@ -116,8 +101,6 @@ def _pairs(
 
 def _return(body: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the value of a block that is one `return`."""
-    import libcst as cst
-
     line = _only(body)
     if not isinstance(line, cst.Return):
         return None
@@ -126,8 +109,6 @@ def _return(body: cst.CSTNode) -> cst.BaseExpression | None:
 
 def _only(body: cst.CSTNode) -> cst.CSTNode | None:
     """Return the one small statement of a block."""
-    import libcst as cst
-
     if isinstance(body, cst.IndentedBlock):
         if len(body.body) != 1:
             return None
@@ -141,8 +122,6 @@ def _only(body: cst.CSTNode) -> cst.CSTNode | None:
 
 def _assigned(code: ParsedFile, node: cst.If) -> PureBranch | None:
     """Return a branch whose sides assign names, each once, none of which the same side reads."""
-    import libcst as cst
-
     yes = _assignments(node.body)
     no: dict[str, cst.BaseExpression] | None = {}
     if isinstance(node.orelse, cst.Else):
@@ -167,8 +146,6 @@ def _assigned(code: ParsedFile, node: cst.If) -> PureBranch | None:
 
 def _assignments(body: cst.BaseSuite) -> dict[str, cst.BaseExpression] | None:
     """Return the value assigned to each name in a block; None: the block does something else, or the order matters."""
-    import libcst as cst
-
     found: dict[str, cst.BaseExpression] = {}
     lines: Sequence[cst.CSTNode] = body.body
     for line in lines:
@@ -191,8 +168,6 @@ def _assignments(body: cst.BaseSuite) -> dict[str, cst.BaseExpression] | None:
 
 def bound_before(code: ParsedFile, node: cst.CSTNode) -> set[str]:
     """Return the names that are certainly bound when a statement runs: parameters, and assignments above it."""
-    import libcst as cst
-
     function = code.function(node)
     if function is None:
         return set()

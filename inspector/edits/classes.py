@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-from ctrace.inspector.edits.syntax_code import walk
+import libcst as cst
+
+from ctrace.inspector.edits.syntax_code import ParsedFile, walk
+from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_names import dotted, self_attribute
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
-    from ctrace.inspector.edits.syntax_edits import Edits
 
 
 def is_plain_module(owner: cst.ClassDef) -> bool:
@@ -22,8 +19,6 @@ def is_plain_module(owner: cst.ClassDef) -> bool:
 
 def initializer(owner: cst.ClassDef) -> cst.FunctionDef | None:
     """Return the `__init__` of a class, if it has a block and no `return`."""
-    import libcst as cst
-
     for one in owner.body.body:
         if (
             isinstance(one, cst.FunctionDef)
@@ -38,8 +33,6 @@ def initializer(owner: cst.ClassDef) -> cst.FunctionDef | None:
 
 def after_super(code: ParsedFile, edits: Edits, function: cst.FunctionDef, text: str) -> bool:
     """Insert statements after `super().__init__()`; False: the function has no such call in its outer block."""
-    import libcst as cst
-
     for line in cast("cst.IndentedBlock", function.body).body:
         if isinstance(line, cst.SimpleStatementLine) and "super().__init__(" in code.text(line):
             edits.after(line, text)
@@ -56,8 +49,6 @@ def assigned_value(
     code: ParsedFile, function: cst.FunctionDef, name: str
 ) -> tuple[cst.BaseStatement, cst.BaseExpression] | None:
     """Return the one plain assignment to `self.name` at the outer level of a function."""
-    import libcst as cst
-
     found: list[tuple[cst.BaseStatement, cst.BaseExpression]] = []
     for line in cast("cst.IndentedBlock", function.body).body:
         if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
@@ -78,6 +69,4 @@ def assigned_value(
 
 def mentions(code: ParsedFile, name: str) -> int:
     """Count the strings in a file that are an attribute's name, as hasattr and setattr use them."""
-    import libcst as cst
-
     return sum(isinstance(one, cst.SimpleString) and one.raw_value == name for one in walk(code.module))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-from ctrace.inspector.edits.syntax_code import walk
+import libcst as cst
+
+from ctrace.inspector.edits.syntax_code import ParsedFile, walk
 from ctrace.inspector.edits.syntax_effects import (
     TESTS,
     is_along,
@@ -17,11 +18,6 @@ from ctrace.inspector.edits.syntax_effects import (
 )
 from ctrace.inspector.edits.syntax_names import assigned, full_name
 from ctrace.inspector.knowledge.counting import words
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 _SCALARS = words(
     """
@@ -52,8 +48,6 @@ def as_tensor(
 
     `bool()` of a tensor raises unless it has one element, as `reshape(())` does.
     """
-    import libcst as cst
-
     if not is_pure(code, test, extra=_ITEM | drawing):
         return None
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
@@ -79,8 +73,6 @@ def as_tensor(
 
 def _simple(code: ParsedFile, test: cst.BaseExpression, torch: str = "") -> str | None:
     """Return one comparison or one tensor's truth as a tensor."""
-    import libcst as cst
-
     if isinstance(test, cst.Comparison):
         return _comparison(code, test, torch)
     if isinstance(test, cst.Call):
@@ -104,8 +96,6 @@ def _simple(code: ParsedFile, test: cst.BaseExpression, torch: str = "") -> str 
 
 
 def _comparison(code: ParsedFile, test: cst.Comparison, torch: str) -> str | None:
-    import libcst as cst
-
     if len(test.comparisons) != 1:
         return None
     target = test.comparisons[0]
@@ -141,8 +131,6 @@ def _may_be_number(code: ParsedFile, node: cst.BaseExpression, depth: int = 0) -
 
     `self.gate(x)` may call a lambda that returns 1.0, and `self.gate` may be set to it.
     """
-    import libcst as cst
-
     if isinstance(node, cst.BinaryOperation):
         return _may_be_number(code, node.left, depth) and _may_be_number(code, node.right, depth)
     if isinstance(node, cst.UnaryOperation):
@@ -167,8 +155,6 @@ def _bare(test: cst.BaseExpression, text: str) -> str:
 
 def _total(code: ParsedFile, test: cst.BaseExpression) -> str | None:
     """Return one side of `and` or `or`, if evaluating it never raises: in the old code, the other side may skip it."""
-    import libcst as cst
-
     partial = (cst.Subscript, cst.Divide, cst.FloorDivide, cst.Modulo, cst.Power)
     for one in walk(test):
         if isinstance(one, partial):
@@ -182,8 +168,6 @@ def _total(code: ParsedFile, test: cst.BaseExpression) -> str | None:
 
 def _is_boolean(code: ParsedFile, node: cst.BaseExpression, depth: int = 0) -> bool:
     """Whether an expression is certainly of booleans; `any` and `all` of bytes are bytes, whose `~` is no negation."""
-    import libcst as cst
-
     if isinstance(node, cst.Comparison):
         return True
     if isinstance(node, cst.UnaryOperation):
@@ -209,8 +193,6 @@ def _is_boolean(code: ParsedFile, node: cst.BaseExpression, depth: int = 0) -> b
 
 
 def _is_item(node: cst.CSTNode) -> bool:
-    import libcst as cst
-
     return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "item"
 
 
@@ -222,15 +204,11 @@ def _is_exact(value: float) -> bool:
 
 
 def _plain(node: cst.CSTNode) -> bool:
-    import libcst as cst
-
     return isinstance(node, cst.Name | cst.Attribute | cst.Subscript | cst.Call)
 
 
 def _is_scalar(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether an expression is certainly a tensor without dimensions: a reduction of all elements."""
-    import libcst as cst
-
     if isinstance(node, cst.Call) and op_of(code, node) in _SCALARS:
         return not is_along(code, node)
     return isinstance(node, cst.Call) and op_of(code, node) == "abs" and _is_scalar(code, node.func)

@@ -11,9 +11,11 @@ the derivative of `h * w` by `w` is `h`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ctrace.inspector.edits.syntax_code import walk
+import libcst as cst
+
+from ctrace.inspector.edits.syntax_code import ParsedFile, walk
 from ctrace.inspector.edits.syntax_effects import (
     CASTS,
     FACTS,
@@ -32,19 +34,12 @@ from ctrace.inspector.edits.syntax_names import full_name
 from ctrace.inspector.knowledge.counting import words
 from ctrace.inspector.knowledge.torch_ops import STEEP
 
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
-
 _TAME = words("relu abs neg tanh sigmoid softmax clamp clip sign floor ceil round trunc detach clone") | SHAPING | CASTS
 """Ops whose result is no larger than their operand, or than one."""
 
 
 def is_maskable(code: ParsedFile, side: cst.BaseExpression) -> bool:
     """Whether a side only computes, by ops whose gradients are finite, or are with ones for operands."""
-    import libcst as cst
-
     if not is_pure(code, side):
         return False
     for one in walk(side):
@@ -74,7 +69,6 @@ def masked(
 
     With `factors`, all factors get ones, so that names may hold infinite values.
     """
-    import libcst as cst
 
     def ones(operand: cst.BaseExpression) -> cst.BaseExpression:
         text = code.module.code_for_node(operand)
@@ -92,8 +86,6 @@ def masked(
 
 def _operands(code: ParsedFile, node: cst.CSTNode, *, factors: bool) -> Iterator[str]:
     """Yield which parts of an op need ones: `left`, `right`, `func` for the operand of a method, or `args`."""
-    import libcst as cst
-
     if isinstance(node, cst.BinaryOperation):
         yield from _of_arithmetic(code, node, factors=factors)
     elif isinstance(node, cst.Call) and op_of(code, node) in STEEP:
@@ -102,8 +94,6 @@ def _operands(code: ParsedFile, node: cst.CSTNode, *, factors: bool) -> Iterator
 
 
 def _of_arithmetic(code: ParsedFile, node: cst.BinaryOperation, *, factors: bool) -> Iterator[str]:
-    import libcst as cst
-
     def needs_ones(operand: cst.BaseExpression) -> bool:
         if not factors:
             return _may_overflow(code, operand)
@@ -126,8 +116,6 @@ def _of_arithmetic(code: ParsedFile, node: cst.BinaryOperation, *, factors: bool
 
 def _may_overflow(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether an operand may be infinite though what it is computed from is finite."""
-    import libcst as cst
-
     if isinstance(node, cst.UnaryOperation):
         return _may_overflow(code, node.expression)
     if isinstance(node, cst.Call):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+import libcst as cst
+
+from ctrace.inspector.edits.branches import PureBranch
 from ctrace.inspector.edits.classes import assigned_value, initializer, is_plain_module
-from ctrace.inspector.edits.syntax_code import walk
+from ctrace.inspector.edits.syntax_code import ParsedFile, walk
 from ctrace.inspector.edits.syntax_effects import (
     FACTS,
     OTHER_OPS,
@@ -27,12 +30,7 @@ from ctrace.inspector.edits.syntax_names import (
     variables,
 )
 from ctrace.inspector.knowledge.counting import words
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.branches import PureBranch
-    from ctrace.inspector.edits.syntax_code import ParsedFile
+from ctrace.inspector.knowledge.torch_ops import VIEWS
 
 
 def returned_as_is(code: ParsedFile, branch: PureBranch) -> set[str] | None:
@@ -42,8 +40,6 @@ def returned_as_is(code: ParsedFile, branch: PureBranch) -> set[str] | None:
     sides: a caller that also holds the existing tensor can tell. None if a line of the function stores such a tensor,
     changes it in place or compares it by identity.
     """
-    import libcst as cst
-
     assert isinstance(branch.replaced, cst.CSTNode)
     found = set()
     for side in branch.sides:
@@ -76,8 +72,6 @@ def is_unshared(code: ParsedFile, node: cst.CSTNode, at: cst.CSTNode) -> bool:
     the result of an op that always returns a new tensor, and any other use is one of those that `_only_reads` knows.
     No line of the function writes to it or compares it by identity.
     """
-    import libcst as cst
-
     function = code.function(at)
     if not isinstance(node, cst.Name) or function is None or node.value in parameters(function):
         return False
@@ -105,8 +99,6 @@ def is_unshared(code: ParsedFile, node: cst.CSTNode, at: cst.CSTNode) -> bool:
 
 def _hides_names(node: cst.CSTNode) -> bool:
     """Whether a node reads or binds names that the text of the function does not show one by one."""
-    import libcst as cst
-
     if isinstance(node, cst.Call):
         return isinstance(node.func, cst.Name) and node.func.value in {"locals", "vars", "eval", "exec", "globals"}
     return isinstance(node, cst.Global | cst.Nonlocal | cst.Match)
@@ -114,8 +106,6 @@ def _hides_names(node: cst.CSTNode) -> bool:
 
 def _is_made(code: ParsedFile, name: cst.Name) -> bool:
     """Whether this is the only target of an assignment of a new tensor."""
-    import libcst as cst
-
     target = code.parent(name)
     statement = None
     if isinstance(target, cst.AssignTarget):
@@ -128,8 +118,6 @@ def _is_new(code: ParsedFile, node: cst.CSTNode) -> bool:
 
     `block.relu(x)` may be a module that works in place: a method counts only if its arguments are numbers.
     """
-    import libcst as cst
-
     if isinstance(node, cst.BinaryOperation):
         return isinstance(node.operator, cst.Add | cst.Subtract | cst.Multiply | cst.MatrixMultiply)
     if isinstance(node, cst.Call) and self_attribute(node.func) and _layer(code, node) in _NEW_LAYERS:
@@ -141,8 +129,6 @@ def _is_new(code: ParsedFile, node: cst.CSTNode) -> bool:
 
 def _only_reads(code: ParsedFile, name: cst.Name) -> bool:
     """Whether a use of a tensor computes something new from it, asks for its header, or returns it."""
-    import libcst as cst
-
     around = code.parent(name)
     above = None
     if around is not None:
@@ -164,8 +150,6 @@ def _only_reads(code: ParsedFile, name: cst.Name) -> bool:
 
 
 def _computes(code: ParsedFile, call: cst.CSTNode | None) -> bool:
-    import libcst as cst
-
     return (
         isinstance(call, cst.Call)
         and op_of(code, call) in _NEW | OTHER_OPS | TESTS | FACTS
@@ -174,8 +158,6 @@ def _computes(code: ParsedFile, call: cst.CSTNode | None) -> bool:
 
 
 def _in_loop(code: ParsedFile, node: cst.CSTNode) -> bool:
-    import libcst as cst
-
     above = code.parent(node)
     while above is not None and not isinstance(above, cst.FunctionDef):
         if isinstance(above, cst.For | cst.While):
@@ -188,19 +170,10 @@ _HEADER = frozenset({"shape", "dtype", "device", "ndim", "requires_grad"})
 _NEW = SMOOTH - {"einsum"} | {"clone"}  # einsum may return a view: `einsum("ij->ji", x)`
 _READS = _NEW | OTHER_OPS | TESTS | FACTS
 _KEEPS = words("append extend insert add data_ptr untyped_storage storage is_set_to share_memory_")
-VIEWS = words(
-    """
-    view reshape flatten unsqueeze squeeze permute transpose t expand narrow unfold chunk split select
-    contiguous view_as reshape_as expand_as to type type_as float double half bfloat16 detach swapaxes movedim
-    unbind
-    """
-)
 
 
 def _is_view(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether an expression may be an existing tensor, or share memory with one."""
-    import libcst as cst
-
     if isinstance(node, cst.Name | cst.Attribute | cst.Subscript):
         return True
     return isinstance(node, cst.Call) and op_of(code, node) in VIEWS
@@ -212,8 +185,6 @@ def escaping(code: ParsedFile, after: cst.CSTNode, *, returns: bool = True) -> s
     They are returned or stored as they are, changed in place, or compared by identity. Without `returns`, those that
     are only returned are left out.
     """
-    import libcst as cst
-
     function = code.function(after)
     if function is None:
         return set()
@@ -222,8 +193,6 @@ def escaping(code: ParsedFile, after: cst.CSTNode, *, returns: bool = True) -> s
 
 def doubtful(code: ParsedFile, near: cst.CSTNode) -> set[str]:
     """Return the names of a function whose tensors a call gets that may keep them, or write to them."""
-    import libcst as cst
-
     function = code.function(near)
     if function is None:
         return set()
@@ -236,8 +205,6 @@ def doubtful(code: ParsedFile, near: cst.CSTNode) -> set[str]:
 
 def _passed_names(call: cst.Call) -> set[str]:
     """Return the names whose tensors a call gets as they are: its arguments, and what it is a method of."""
-    import libcst as cst
-
     passed = set().union(*(_bare_names(arg.value) for arg in call.args))
     match call.func:
         case cst.Attribute(value=owner):
@@ -250,8 +217,6 @@ def _passed_names(call: cst.Call) -> set[str]:
 
 def _is_harmless(code: ParsedFile, call: cst.Call, deep: int) -> bool:
     """Whether a call certainly neither writes to what it gets nor keeps it, by its name or by its code in this file."""
-    import libcst as cst
-
     whole = full_name(code, call.func)
     if may_write_by_argument(call):
         return False
@@ -272,8 +237,6 @@ def _layer(code: ParsedFile, call: cst.Call) -> str:
 
     Empty: it is not known, or the layer may write to what it gets.
     """
-    import libcst as cst
-
     function = code.function(call)
     owner = None
     if function is not None:
@@ -302,8 +265,6 @@ def _may_be_in_place(kind: str, made: cst.Call) -> bool:
 
 def _definitions(code: ParsedFile, call: cst.Call, name: str) -> list[cst.CSTNode]:
     """Return the one function of this file, or the class of a submodule, whose code a call runs; empty: not known."""
-    import libcst as cst
-
     function = code.function(call)
     owner = None
     if function is not None:
@@ -337,8 +298,6 @@ def _definitions(code: ParsedFile, call: cst.Call, name: str) -> list[cst.CSTNod
 
 def _computes_only(code: ParsedFile, definition: cst.CSTNode, deep: int) -> bool:
     """Whether a function's lines neither write in place nor keep anything; what `__init__` does was before the call."""
-    import libcst as cst
-
     assert isinstance(definition, cst.FunctionDef)
     if definition.name.value == "__init__":
         return True
@@ -367,8 +326,6 @@ _VIEWING_LAYERS = words("Identity Flatten Dropout Embedding BatchNorm1d BatchNor
 
 def written(code: ParsedFile, near: cst.CSTNode) -> set[str]:
     """Return the names of a function whose tensors some line changes in place."""
-    import libcst as cst
-
     function = code.function(near)
     if function is None:
         return set()
@@ -385,8 +342,6 @@ def written(code: ParsedFile, near: cst.CSTNode) -> set[str]:
 
 def _shown(code: ParsedFile, node: cst.CSTNode) -> set[str]:
     """Return the names that one node lets escape."""
-    import libcst as cst
-
     if isinstance(node, cst.Return | cst.Yield):
         if not isinstance(node.value, cst.BaseExpression):
             return set()
@@ -409,8 +364,6 @@ def _shown(code: ParsedFile, node: cst.CSTNode) -> set[str]:
 
 def _writes(call: cst.Call) -> bool:
     """Whether a call changes its operand, keeps it, or reads its identity."""
-    import libcst as cst
-
     if isinstance(call.func, cst.Attribute):
         method = call.func.attr.value
         return (method.endswith("_") and not method.endswith("__")) or method in _KEEPS
@@ -419,8 +372,6 @@ def _writes(call: cst.Call) -> bool:
 
 def _root(target: cst.CSTNode) -> set[str]:
     """Return the name at the start of an assigned subscript or attribute."""
-    import libcst as cst
-
     if isinstance(target, cst.Subscript | cst.Attribute):
         while isinstance(target, cst.Subscript | cst.Attribute | cst.Call):
             if isinstance(target, cst.Call):
@@ -435,8 +386,6 @@ def _root(target: cst.CSTNode) -> set[str]:
 
 def _bare_names(node: cst.CSTNode) -> set[str]:
     """Return the names that a value is, or holds in a tuple, list or dict, or as a view."""
-    import libcst as cst
-
     if isinstance(node, cst.Name):
         return {node.value}
     if isinstance(node, cst.Tuple | cst.List | cst.Set):

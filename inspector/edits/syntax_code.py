@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
-if TYPE_CHECKING:
-    import libcst as cst
-    from libcst.metadata import CodeRange
+import libcst as cst
+from libcst import metadata
 
-_Node = TypeVar("_Node", bound="cst.CSTNode")
+_Node = TypeVar("_Node", bound=cst.CSTNode)
 _KEPT = 8
 """Parsed files that are kept: a proof goes back and forth between a few."""
 _REMEMBERED = 1 << 18
@@ -20,11 +19,9 @@ class ParsedFile:
     """A parsed file. Nodes are compared by identity; none occurs twice."""
 
     def __init__(self, source: str) -> None:
-        from libcst import metadata, parse_module
-
         self.mark = "\ufeff" if source.startswith("\ufeff") else ""
         """The byte order mark of the file, which LibCST drops."""
-        wrapper = metadata.MetadataWrapper(parse_module(source))
+        wrapper = metadata.MetadataWrapper(cst.parse_module(source))
         self.module: cst.Module = wrapper.module
         self._parents = cast("Mapping[cst.CSTNode, cst.CSTNode]", wrapper.resolve(metadata.ParentNodeProvider))
         self._statements: list[tuple[int, int, cst.BaseStatement]] | None = None
@@ -32,7 +29,7 @@ class ParsedFile:
         """The result of `names.imported`, once computed."""
         self.bound: set[str] | None = None
         """The result of `names.bound_otherwise`, once computed."""
-        self._ranges = cast("Mapping[cst.CSTNode, CodeRange]", wrapper.resolve(metadata.PositionProvider))
+        self._ranges = cast("Mapping[cst.CSTNode, metadata.CodeRange]", wrapper.resolve(metadata.PositionProvider))
 
     def text(self, node: cst.CSTNode) -> str:
         """Return the source of a node, with the comments inside it."""
@@ -68,8 +65,6 @@ class ParsedFile:
 
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """Return the function whose body a node is in; None: module level, or a lambda, or a class body."""
-        import libcst as cst
-
         for above in self.ancestors(node):
             if isinstance(above, cst.Lambda | cst.ClassDef):
                 return None
@@ -79,8 +74,6 @@ class ParsedFile:
 
     def owner(self, function: cst.FunctionDef) -> cst.ClassDef | None:
         """Return the class that a method belongs to; None: a plain function."""
-        import libcst as cst
-
         for above in self.ancestors(function):
             if isinstance(above, cst.FunctionDef):
                 return None
@@ -96,8 +89,6 @@ class ParsedFile:
 
     def _heads(self) -> Iterator[tuple[int, int, cst.BaseStatement]]:
         """Yield the lines of each statement; for a compound statement, those of its head."""
-        import libcst as cst
-
         for node in walk(self.module):
             if not isinstance(node, cst.SimpleStatementLine | cst.BaseCompoundStatement):
                 continue
@@ -109,8 +100,6 @@ class ParsedFile:
 
     def head(self, line: int) -> list[cst.CSTNode]:
         """Return every node on a line, without the blocks of a compound statement there."""
-        import libcst as cst
-
         statement = self.statement(line)
         if statement is None:
             return []
@@ -118,8 +107,6 @@ class ParsedFile:
 
     def block(self, statement: cst.CSTNode) -> list[cst.BaseStatement]:
         """Return the statements of the block that a statement stands in."""
-        import libcst as cst
-
         above = self.parent(statement)
         if isinstance(above, cst.IndentedBlock | cst.Module):
             return list(above.body)
@@ -134,8 +121,6 @@ class ParsedFile:
 
     def in_loop(self, node: cst.CSTNode) -> bool:
         """Whether a node is in a loop of its function."""
-        import libcst as cst
-
         for above in self.ancestors(node):
             if isinstance(above, cst.FunctionDef | cst.ClassDef | cst.Lambda):
                 return False
@@ -184,8 +169,6 @@ def code_of(place: EditPlace) -> ParsedFile | None:
 
 def lone_statement(place: EditPlace) -> tuple[ParsedFile, cst.SimpleStatementLine, cst.BaseSmallStatement] | None:
     """Return the statement at a place and the tree of its file; None: it is a compound one, or shares its line."""
-    import libcst as cst
-
     code = code_of(place)
     if code is None:
         return None
@@ -197,8 +180,6 @@ def lone_statement(place: EditPlace) -> tuple[ParsedFile, cst.SimpleStatementLin
 
 @lru_cache(maxsize=_KEPT)
 def _parsed(source: str) -> ParsedFile | None:
-    import libcst as cst
-
     try:
         return ParsedFile(source)
     except (cst.ParserSyntaxError, UnicodeError, RecursionError):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from ctrace.inspector.edits.syntax_code import walk
+import libcst as cst
 
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
+from ctrace.inspector.edits.syntax_code import ParsedFile, walk
 
 
 class Edits:
@@ -25,8 +22,6 @@ class Edits:
 
     def expression(self, node: cst.CSTNode, text: str) -> None:
         """Replace an expression; the new one gets parentheses where it would bind otherwise."""
-        import libcst as cst
-
         new: Any = cst.parse_expression(text, self._code.module.config_for_parsing)
         old = cast("Any", node)
         if old.lpar and not new.lpar and not isinstance(new, _atoms()):
@@ -65,8 +60,6 @@ class Edits:
 
     def apply(self) -> str:
         """Return the new text of the file."""
-        import libcst as cst
-
         for text in self._imports:
             self._import(text)
         for node in reversed(self._removed):
@@ -115,8 +108,6 @@ def _leading(node: cst.CSTNode) -> list[cst.EmptyLine]:
 
 
 def _comments(node: cst.CSTNode) -> Iterator[cst.Comment]:
-    import libcst as cst
-
     return (one for one in walk(node) if isinstance(one, cst.Comment))
 
 
@@ -127,22 +118,16 @@ def _inner(node: cst.CSTNode) -> list[cst.Comment]:
 
 
 def _lines(comments: Iterable[cst.Comment]) -> list[cst.EmptyLine]:
-    import libcst as cst
-
     return [cst.EmptyLine(comment=cst.Comment(one.value)) for one in comments]
 
 
 def _atoms() -> tuple[type[cst.CSTNode], ...]:
     """Return the expressions that bind tightest."""
-    import libcst as cst
-
     return (cst.Call, cst.Name, cst.Attribute, cst.Subscript, cst.Integer, cst.Float, cst.List, cst.SimpleString)
 
 
 def _roomy() -> tuple[type[cst.CSTNode], ...]:
     """Return the places where an expression needs no parentheses."""
-    import libcst as cst
-
     return (
         cst.Arg,
         cst.Assign,
@@ -159,8 +144,6 @@ def _roomy() -> tuple[type[cst.CSTNode], ...]:
 
 def statements(code: ParsedFile, text: str) -> list[cst.BaseStatement]:
     """Parse statements, written with four spaces for each indent, in the file's own indentation."""
-    import libcst as cst
-
     indent = code.module.default_indent
     lines = []
     for line in text.split("\n"):
@@ -172,8 +155,6 @@ def statements(code: ParsedFile, text: str) -> list[cst.BaseStatement]:
 
 
 def _is_docstring(node: cst.CSTNode) -> bool:
-    import libcst as cst
-
     return (
         isinstance(node, cst.SimpleStatementLine)
         and isinstance(node.body[0], cst.Expr)
@@ -183,8 +164,6 @@ def _is_docstring(node: cst.CSTNode) -> bool:
 
 def _last_import(body: Sequence[cst.CSTNode]) -> int | None:
     """Return the index of the last import in the block of imports at the top of a file."""
-    import libcst as cst
-
     last = None
     for index, node in enumerate(body):
         if not isinstance(node, cst.SimpleStatementLine):

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import libcst as cst
 
-from ctrace.inspector.edits.syntax_code import walk
+from ctrace.inspector.edits.syntax_code import ParsedFile, walk
 from ctrace.inspector.edits.syntax_names import bound, dotted, full_name, imported
 from ctrace.inspector.knowledge.counting import words
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 REDUCTIONS = frozenset({"sum", "mean", "amax", "amin"})
 """Ops of all elements, or of those along `dim`."""
@@ -69,8 +64,6 @@ _TORCH = ("torch.", "torch.nn.functional.", "torch.linalg.", "torch.special.")
 
 def op_of(code: ParsedFile, call: cst.Call) -> str:
     """Return the op that a call runs, as a torch function or a method; empty: it is something else."""
-    import libcst as cst
-
     whole = full_name(code, call.func)
     if whole.startswith("torch."):
         package, _, name = whole.rpartition(".")
@@ -91,8 +84,6 @@ def op_of(code: ParsedFile, call: cst.Call) -> str:
 
 def is_along(code: ParsedFile, call: cst.Call) -> bool:
     """Whether a reduction is along some dimensions, or of two tensors: `x.sum(1)`, `torch.sum(x, 1)`."""
-    import libcst as cst
-
     is_function = full_name(code, call.func).startswith(_TORCH)
     is_method = isinstance(call.func, cst.Attribute) and not is_function
     if is_method:
@@ -102,8 +93,6 @@ def is_along(code: ParsedFile, call: cst.Call) -> bool:
 
 def is_pure(code: ParsedFile, node: cst.CSTNode, extra: frozenset[str] = frozenset()) -> bool:
     """Whether evaluating an expression only computes its value: no unknown call, no assignment, no random number."""
-    import libcst as cst
-
     for one in walk(node):
         if isinstance(one, cst.NamedExpr | cst.Await | cst.Yield | cst.Lambda | cst.GeneratorExp | cst.BaseComp):
             return False
@@ -116,8 +105,6 @@ def is_pure(code: ParsedFile, node: cst.CSTNode, extra: frozenset[str] = frozens
 
 def may_write_by_argument(call: cst.Call) -> bool:
     """Whether an argument may let an op write to a tensor: `out=y`, `inplace=True`, or True in `F.relu(x, True)`."""
-    import libcst as cst
-
     for arg in call.args:
         if arg.keyword is not None and arg.keyword.value in {"out", "inplace"}:
             return True
@@ -128,8 +115,6 @@ def may_write_by_argument(call: cst.Call) -> bool:
 
 def is_pure_call(code: ParsedFile, call: cst.Call, extra: frozenset[str] = frozenset()) -> bool:
     """Whether a call runs a known op that only computes its value; its arguments may do more."""
-    import libcst as cst
-
     if may_write_by_argument(call):
         return False
     if isinstance(call.func, cst.Name) and call.func.value in _BUILTINS:
@@ -142,8 +127,6 @@ def is_pure_call(code: ParsedFile, call: cst.Call, extra: frozenset[str] = froze
 
 def is_smooth(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether the gradient of a pure expression stays finite, so that selecting zero of it leaves no NaN behind."""
-    import libcst as cst
-
     for one in walk(node):
         if isinstance(one, cst.Call) and op_of(code, one) not in SMOOTH | SHAPING | CASTS | FACTS:
             return False
@@ -155,16 +138,12 @@ def is_smooth(code: ParsedFile, node: cst.CSTNode) -> bool:
 
 
 def _divides_by_number(code: ParsedFile, operator: cst.CSTNode) -> bool:
-    import libcst as cst
-
     around = code.parent(operator)
     return isinstance(around, cst.BinaryOperation) and is_number(around.right) and number(around.right) != 0
 
 
 def is_safe_divisor(code: ParsedFile, node: cst.BaseExpression) -> bool:
     """Whether dividing by an expression cannot raise: it is a number, or a tensor that an op of the function made."""
-    import libcst as cst
-
     if is_number(node):
         return number(node) != 0
     if isinstance(node, cst.Call):
@@ -185,8 +164,6 @@ def fills_number(code: ParsedFile, call: cst.Call) -> bool:
 
 def is_number(node: cst.CSTNode) -> bool:
     """Whether an expression is a literal number, with or without a sign."""
-    import libcst as cst
-
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus | cst.Plus):
         node = node.expression
     return isinstance(node, cst.Integer | cst.Float)
@@ -194,8 +171,6 @@ def is_number(node: cst.CSTNode) -> bool:
 
 def number(node: cst.CSTNode) -> float | int:
     """Return the value of a literal number."""
-    import libcst as cst
-
     if isinstance(node, cst.UnaryOperation):
         value = number(node.expression)
         if isinstance(node.operator, cst.Minus):
@@ -210,8 +185,6 @@ def number(node: cst.CSTNode) -> float | int:
 
 def is_literal(node: cst.CSTNode) -> bool:
     """Whether an expression is certainly no tensor: a number, text, a display, a constant, a comparison with `is`."""
-    import libcst as cst
-
     if isinstance(node, cst.UnaryOperation):
         return is_literal(node.expression) or isinstance(node.operator, cst.Not)
     if isinstance(node, cst.BinaryOperation):
@@ -238,8 +211,6 @@ def is_literal(node: cst.CSTNode) -> bool:
 
 def shape_of(code: ParsedFile, node: cst.CSTNode) -> list[str]:
     """Return, as text, what decides the shape and dtype of an expression: sides with different texts may differ."""
-    import libcst as cst
-
     found = []
     inside = {id(below) for one in walk(node) if _is_number_beside(code, one) for below in walk(one)}
     for one in walk(node):
@@ -264,7 +235,6 @@ def shape_of(code: ParsedFile, node: cst.CSTNode) -> list[str]:
 
 def _is_number_beside(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether a node reduces all elements to one, beside an operand that keeps its shape: `y / y.abs().max()`."""
-    import libcst as cst
 
     def reduces(one: cst.CSTNode) -> bool:
         return isinstance(one, cst.Call) and op_of(code, one) in REDUCED and not is_along(code, one)

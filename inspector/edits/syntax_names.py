@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from ctrace.inspector.edits.syntax_code import walk
+import libcst as cst
 
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
-    from ctrace.inspector.edits.syntax_edits import Edits
+from ctrace.inspector.edits.syntax_code import ParsedFile, walk
+from ctrace.inspector.edits.syntax_edits import Edits
 
 
 def read(node: cst.CSTNode) -> set[str]:
@@ -21,8 +17,6 @@ def read(node: cst.CSTNode) -> set[str]:
 
 def variables(node: cst.CSTNode) -> list[cst.Name]:
     """Return every name in a node that is a variable: no name of an attribute or of a keyword."""
-    import libcst as cst
-
     skipped = {id(one.attr) for one in walk(node) if isinstance(one, cst.Attribute)}
     skipped |= {id(one.keyword) for one in walk(node) if isinstance(one, cst.Arg) and one.keyword is not None}
     return [one for one in walk(node) if isinstance(one, cst.Name) and id(one) not in skipped]
@@ -30,8 +24,6 @@ def variables(node: cst.CSTNode) -> list[cst.Name]:
 
 def targets(node: cst.CSTNode) -> set[str]:
     """Return the plain names that a target of an assignment binds."""
-    import libcst as cst
-
     if isinstance(node, cst.Name):
         return {node.value}
     if isinstance(node, cst.Tuple | cst.List):
@@ -41,8 +33,6 @@ def targets(node: cst.CSTNode) -> set[str]:
 
 def bound(node: cst.CSTNode) -> set[str]:
     """Return the names that are bound in a node, nested functions and comprehensions included."""
-    import libcst as cst
-
     found: set[str] = set()
     for one in walk(node):
         if isinstance(one, cst.AssignTarget | cst.AnnAssign | cst.AugAssign | cst.NamedExpr | cst.For | cst.CompFor):
@@ -60,15 +50,11 @@ def bound(node: cst.CSTNode) -> set[str]:
 
 def parameters(function: cst.FunctionDef) -> list[str]:
     """Return the names of a function's parameters, in order."""
-    import libcst as cst
-
     return [one.name.value for one in walk(function.params) if isinstance(one, cst.Param)]
 
 
 def assigned(code: ParsedFile, name: cst.Name) -> list[cst.BaseExpression]:
     """Return all values that a local name may have, as written; empty: some are not known, as those of a parameter."""
-    import libcst as cst
-
     function = code.function(name)
     if function is None or name.value in parameters(function):
         return []
@@ -88,8 +74,6 @@ def assigned(code: ParsedFile, name: cst.Name) -> list[cst.BaseExpression]:
 
 def dotted(node: cst.CSTNode) -> str:
     """Return `a.b.c` for names and attributes; empty for anything else."""
-    import libcst as cst
-
     if isinstance(node, cst.Name):
         return node.value
     if isinstance(node, cst.Attribute):
@@ -119,8 +103,6 @@ def imported(code: ParsedFile) -> dict[str, str]:
 
 
 def _all_imports(code: ParsedFile) -> Iterator[tuple[str, str]]:
-    import libcst as cst
-
     for one in walk(code.module):
         if isinstance(one, cst.Import | cst.ImportFrom):
             yield from _bindings(one)
@@ -128,8 +110,6 @@ def _all_imports(code: ParsedFile) -> Iterator[tuple[str, str]]:
 
 def _bindings(node: cst.Import | cst.ImportFrom) -> Iterator[tuple[str, str]]:
     """Yield the names that an import binds, and what they are."""
-    import libcst as cst
-
     if isinstance(node, cst.Import):
         for alias in node.names:
             whole, name = alias.evaluated_name, alias.evaluated_alias
@@ -148,8 +128,6 @@ def _bound_otherwise(code: ParsedFile) -> set[str]:
 
 
 def _bound_by(node: cst.CSTNode) -> set[str]:
-    import libcst as cst
-
     if isinstance(node, cst.AssignTarget | cst.AnnAssign | cst.AugAssign | cst.NamedExpr | cst.For | cst.CompFor):
         return targets(node.target)
     if not isinstance(node, cst.Param | cst.FunctionDef | cst.ClassDef):
@@ -185,8 +163,6 @@ def module_name(code: ParsedFile, edits: Edits, module: str, usual: str = "") ->
 
 def module_imports(code: ParsedFile) -> dict[str, str]:
     """Return what the imports at module level bind."""
-    import libcst as cst
-
     return {
         name: whole
         for line in code.module.body
@@ -204,8 +180,6 @@ def torch_name(code: ParsedFile, edits: Edits) -> str | None:
 
 def fresh(code: ParsedFile, wanted: str) -> str:
     """Return a name that the file does not use."""
-    import libcst as cst
-
     used = {one.value for one in walk(code.module) if isinstance(one, cst.Name)}
     name, number = wanted, 2
     while name in used:
@@ -215,8 +189,6 @@ def fresh(code: ParsedFile, wanted: str) -> str:
 
 def self_attribute(node: cst.CSTNode, owner: str = "self") -> str:
     """Return `n` of `self.n`; empty for anything else."""
-    import libcst as cst
-
     if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == owner:
         return node.attr.value
     return ""

@@ -33,6 +33,14 @@ DRAWING = words(
     """
 )
 """Ops that draw random numbers: computing a side that Python would skip changes all numbers after it."""
+VIEWS = words(
+    """
+    view reshape flatten unsqueeze squeeze permute transpose t expand narrow unfold chunk split select
+    contiguous view_as reshape_as expand_as to type type_as float double half bfloat16 detach swapaxes movedim
+    unbind
+    """
+)
+"""Methods whose result may share memory with the tensor, or be the tensor itself."""
 
 
 @cache

@@ -12,9 +12,9 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from ctrace.inspector.edits.shared_names import VIEWS
 from ctrace.inspector.facts.trial import Condition, Mined
 from ctrace.inspector.features.fix.repairs.other_writers import other_writers
+from ctrace.inspector.knowledge.torch_ops import VIEWS
 from ctrace.inspector.source.absent_values import assigned_values
 from ctrace.inspector.source.attribute_writes import (
     FUNCTIONS,

@@ -11,20 +11,15 @@ NaN in one form and zero in the other), a softmax with a dtype, and other dimens
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+import libcst as cst
 from msgspec import Struct
 
-from ctrace.inspector.edits.syntax_code import code_of, index_of, walk
+from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, index_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_number
 from ctrace.inspector.edits.syntax_names import full_name, module_name, variables
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 
 class _Scores(Struct, frozen=True):
@@ -86,8 +81,6 @@ def _rewrite(
 
 def _product(code: ParsedFile, node: cst.CSTNode) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
     """Return the operands of a matrix product."""
-    import libcst as cst
-
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.MatrixMultiply):
         return node.left, node.right
     if (
@@ -101,8 +94,6 @@ def _product(code: ParsedFile, node: cst.CSTNode) -> tuple[cst.BaseExpression, c
 
 def _unnamed(code: ParsedFile, node: cst.BaseExpression, used: list[cst.SimpleStatementLine]) -> cst.BaseExpression:
     """Return the value assigned to a name, if nothing else reads it; the statement is then not needed."""
-    import libcst as cst
-
     here = code.around(node, cst.SimpleStatementLine)
     block = []
     if here is not None:
@@ -130,8 +121,6 @@ def _unnamed(code: ParsedFile, node: cst.BaseExpression, used: list[cst.SimpleSt
 
 def _assigned(line: cst.CSTNode, name: str) -> cst.BaseExpression | None:
     """Return the value of a statement that is one assignment to a name."""
-    import libcst as cst
-
     small = None
     if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
         small = line.body[0]
@@ -160,8 +149,6 @@ def _outside(code: ParsedFile, name: str, block: list[cst.BaseStatement]) -> boo
 
 def _softmax(code: ParsedFile, node: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return the operand of a softmax over the last dimension."""
-    import libcst as cst
-
     if not isinstance(node, cst.Call):
         return None
     texts = [code.text(arg).strip().rstrip(",").replace(" ", "") for arg in node.args]
@@ -178,8 +165,6 @@ def _softmax(code: ParsedFile, node: cst.BaseExpression) -> cst.BaseExpression |
 
 def _scores(code: ParsedFile, node: cst.BaseExpression, used: list[cst.SimpleStatementLine]) -> _Scores | None:
     """Return the parts of scores: a scaled product, with at most one mask added."""
-    import libcst as cst
-
     node = _unnamed(code, node, used)
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
         parts = _scaled(code, node.left, used)
@@ -190,8 +175,6 @@ def _scores(code: ParsedFile, node: cst.BaseExpression, used: list[cst.SimpleSta
 
 
 def _scaled(code: ParsedFile, node: cst.BaseExpression, used: list[cst.SimpleStatementLine]) -> _Scores | None:
-    import libcst as cst
-
     node = _unnamed(code, node, used)
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply | cst.Divide):
         inner = _keys(code, _unnamed(code, node.left, used))
@@ -211,15 +194,11 @@ def _scaled(code: ParsedFile, node: cst.BaseExpression, used: list[cst.SimpleSta
 
 
 def _is_atom(node: cst.CSTNode) -> bool:
-    import libcst as cst
-
     return isinstance(node, cst.Name | cst.Call | cst.Attribute | cst.Integer | cst.Float)
 
 
 def _is_scale(code: ParsedFile, node: cst.BaseExpression) -> bool:
     """Whether a factor is certainly a number: a literal, math, or an attribute with the name of a scale."""
-    import libcst as cst
-
     if is_number(node):
         return True
     if isinstance(node, cst.Call):
@@ -231,8 +210,6 @@ def _is_scale(code: ParsedFile, node: cst.BaseExpression) -> bool:
 
 def _keys(code: ParsedFile, node: cst.BaseExpression) -> tuple[str, str] | None:
     """Return the query and the key of `q @ k.transpose(-2, -1)`."""
-    import libcst as cst
-
     product = _product(code, node)
     if product is None:
         return None

@@ -11,9 +11,10 @@ which raise when nothing is selected, and ops whose gradient may be infinite or 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from ctrace.inspector.edits.syntax_code import code_of, index_of, walk
+import libcst as cst
+
+from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, index_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import (
     REDUCTIONS,
@@ -27,11 +28,6 @@ from ctrace.inspector.edits.syntax_names import bound, full_name, torch_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.knowledge.counting import words
 
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
-
 _ELEMENTWISE_TESTS = words("isnan isinf isfinite lt le gt ge eq ne logical_not")
 _OPERATORS = {
     "AddAssign": "+",
@@ -42,8 +38,6 @@ _OPERATORS = {
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield masked forms of the boolean indexing at a place."""
-    import libcst as cst
-
     code = code_of(place)
     if code is None:
         return
@@ -58,8 +52,6 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
 
 
 def _written(code: ParsedFile, statement: cst.SimpleStatementLine, small: cst.CSTNode) -> Iterator[SourceRewrite]:
-    import libcst as cst
-
     if isinstance(small, cst.Assign) and len(small.targets) == 1:
         target, value, sign = small.targets[0].target, small.value, ""
     elif isinstance(small, cst.AugAssign):
@@ -92,8 +84,6 @@ def _written(code: ParsedFile, statement: cst.SimpleStatementLine, small: cst.CS
 
 def mask_of(code: ParsedFile, node: cst.Subscript, statement: cst.CSTNode) -> str | None:
     """Return the mask of a boolean index that certainly has the shape of the tensor."""
-    import libcst as cst
-
     if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index) or not isinstance(node.value, cst.Name):
         return None
     mask = node.slice[0].slice.value
@@ -102,8 +92,6 @@ def mask_of(code: ParsedFile, node: cst.Subscript, statement: cst.CSTNode) -> st
 
 def mask_text(code: ParsedFile, tensor: str, mask: cst.BaseExpression, statement: cst.CSTNode) -> str | None:
     """Return the text of a mask, if it has the shape of a tensor by reading."""
-    import libcst as cst
-
     inner = mask
     while isinstance(inner, cst.UnaryOperation) and isinstance(inner.operator, cst.BitInvert):
         inner = inner.expression
@@ -118,8 +106,6 @@ def mask_text(code: ParsedFile, tensor: str, mask: cst.BaseExpression, statement
 
 
 def _is_mask(code: ParsedFile, tensor: str, mask: cst.CSTNode) -> bool:
-    import libcst as cst
-
     if isinstance(mask, cst.UnaryOperation):
         return isinstance(mask.operator, cst.BitInvert) and _is_mask(code, tensor, mask.expression)
     if isinstance(mask, cst.BinaryOperation):
@@ -142,8 +128,6 @@ def _is_mask(code: ParsedFile, tensor: str, mask: cst.CSTNode) -> bool:
 
 def _is_own(code: ParsedFile, tensor: str, node: cst.CSTNode) -> bool:
     """Whether an expression is the tensor, or its absolute values."""
-    import libcst as cst
-
     if isinstance(node, cst.Name):
         return node.value == tensor
     return (
@@ -159,8 +143,6 @@ def _is_own(code: ParsedFile, tensor: str, node: cst.CSTNode) -> bool:
 
 def _assigned_just_before(code: ParsedFile, name: str, tensor: str, statement: cst.CSTNode) -> cst.CSTNode | None:
     """Return the value that a block assigns to a name above a statement, if neither it nor the tensor changed since."""
-    import libcst as cst
-
     block = code.block(statement)
     for line in reversed(block[: index_of(block, statement)] if block else []):
         if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
@@ -178,8 +160,6 @@ def _elementwise(code: ParsedFile, value: cst.BaseExpression, kept: str, target:
 
     `kept` is a copy of the tensor, for operations whose backward needs what they were given.
     """
-    import libcst as cst
-
     if not is_pure(code, value) or not is_smooth(code, value):
         return None
     index = "".join(code.text(part) for part in target.slice)
@@ -207,8 +187,6 @@ def _elementwise(code: ParsedFile, value: cst.BaseExpression, kept: str, target:
 
 def _may_save(node: cst.CSTNode) -> bool:
     """Whether autograd may save an input for the backward: not of a sum, nor of a product with a number."""
-    import libcst as cst
-
     match node:
         case cst.BinaryOperation(operator=cst.Add() | cst.Subtract()):
             return False
@@ -221,8 +199,6 @@ def _may_save(node: cst.CSTNode) -> bool:
 
 def _reduced(code: ParsedFile, node: cst.Call, statement: cst.CSTNode) -> Iterator[SourceRewrite]:
     """Yield a sum or mean of chosen elements as one of all, with zeros for the others."""
-    import libcst as cst
-
     if not isinstance(node.func, cst.Attribute) or node.args or node.func.attr.value not in {"sum", "mean"}:
         return
     chosen = node.func.value

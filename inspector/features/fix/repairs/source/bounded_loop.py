@@ -10,23 +10,18 @@ counters that are read elsewhere, and ops whose gradient may be infinite or NaN,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+import libcst as cst
 from msgspec import Struct
 
 from ctrace.inspector.edits.branches import bound_before
 from ctrace.inspector.edits.conditions import as_tensor
 from ctrace.inspector.edits.shared_names import escaping
-from ctrace.inspector.edits.syntax_code import code_of, index_of
+from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, index_of
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_literal, is_pure, is_smooth
 from ctrace.inspector.edits.syntax_names import fresh, parameters, read, torch_name, variables
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 _ROUNDS = 100
 """The first bound to try, if the code has none."""
@@ -45,8 +40,6 @@ class _Counted(Struct, frozen=True):
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the loop at a place with a fixed number of rounds."""
-    import libcst as cst
-
     code = code_of(place)
     if code is None:
         return
@@ -94,8 +87,6 @@ def _asked_costs(bound: str) -> str:
 
 def _split(code: ParsedFile, loop: cst.While) -> tuple[cst.BaseExpression, _Counted | None]:
     """Return the test on tensors, and the counter beside it."""
-    import libcst as cst
-
     test = loop.test
     if not isinstance(test, cst.BooleanOperation) or not isinstance(test.operator, cst.And):
         return test, None
@@ -108,8 +99,6 @@ def _split(code: ParsedFile, loop: cst.While) -> tuple[cst.BaseExpression, _Coun
 
 def _counter(code: ParsedFile, loop: cst.While, test: cst.BaseExpression) -> _Counted | None:
     """Return the counter of `i < bound`, if it starts at zero above the loop, and only the loop reads it."""
-    import libcst as cst
-
     if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1 or not isinstance(test.left, cst.Name):
         return None
     target, name = test.comparisons[0], test.left.value
@@ -134,8 +123,6 @@ def _counter(code: ParsedFile, loop: cst.While, test: cst.BaseExpression) -> _Co
 
 
 def _small(line: cst.CSTNode) -> cst.CSTNode | None:
-    import libcst as cst
-
     if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
         return line.body[0]
     return None
@@ -151,8 +138,6 @@ def _is_step(code: ParsedFile, line: cst.CSTNode, name: str) -> bool:
 
 def _assignments(code: ParsedFile, loop: cst.While, counter: str) -> list[tuple[str, cst.BaseExpression]] | None:
     """Return what the block of a loop assigns, in order; None: it does something else."""
-    import libcst as cst
-
     found = []
     for line in loop.body.body:
         if counter and _is_step(code, line, counter):
@@ -171,8 +156,6 @@ def _assignments(code: ParsedFile, loop: cst.While, counter: str) -> list[tuple[
 
 def _escapes(code: ParsedFile, loop: cst.While, names: set[str]) -> bool:
     """Whether code may see the very tensor that a name had before the loop, if no round runs."""
-    import libcst as cst
-
     function = code.function(loop)
     assert function is not None
     shown = names & escaping(code, loop)

@@ -12,21 +12,16 @@ which code reads `.grad` or an attribute that no tensor has: a clone has neither
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+import libcst as cst
 from msgspec import Struct
 
-from ctrace.inspector.edits.syntax_code import lone_statement
+from ctrace.inspector.edits.syntax_code import ParsedFile, lone_statement
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import op_of
 from ctrace.inspector.edits.syntax_names import assigned, dotted, full_name, torch_name, variables
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.source.attribute_writes import TENSOR_ATTRIBUTES
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 _COMPUTING = frozenset(("sum", "mean", "abs", "relu"))
 """Methods that tensors have, and objects that are copied otherwise do not."""
@@ -48,8 +43,6 @@ class Copy(Struct, frozen=True):
 
 def copy_at(place: RepairPlace) -> Copy | None:
     """Return the copy that the statement at a place assigns to a variable."""
-    import libcst as cst
-
     found = lone_statement(place)
     if found is None:
         return None
@@ -69,8 +62,6 @@ def copy_at(place: RepairPlace) -> Copy | None:
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the copy at a place without the module `copy`."""
-    import libcst as cst
-
     copy = copy_at(place)
     if copy is None:
         return
@@ -104,8 +95,6 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
 
 def _reads_attribute(code: ParsedFile, name: cst.Name) -> bool:
     """Whether a use of a name reads what deepcopy copies and clone does not: `.grad`, or an attribute of a caller."""
-    import libcst as cst
-
     above = code.parent(name)
     if isinstance(above, cst.Attribute) and above.value is name:
         call = code.parent(above)
@@ -124,8 +113,6 @@ def _clone(text: str) -> str:
 
 def _is_dictionary(code: ParsedFile, name: cst.Name) -> bool:
     """Whether a use of a name reads it by a string key."""
-    import libcst as cst
-
     above = code.parent(name)
     if not isinstance(above, cst.Subscript) or above.value is not name or len(above.slice) != 1:
         return False
@@ -135,8 +122,6 @@ def _is_dictionary(code: ParsedFile, name: cst.Name) -> bool:
 
 def _is_plain(code: ParsedFile, node: cst.BaseExpression) -> bool:
     """Whether a name certainly has a dictionary that its function made."""
-    import libcst as cst
-
     values = []
     if isinstance(node, cst.Name):
         values = assigned(code, node)
@@ -145,8 +130,6 @@ def _is_plain(code: ParsedFile, node: cst.BaseExpression) -> bool:
 
 def _is_tensor(code: ParsedFile, name: cst.Name) -> bool:
     """Whether a use of a name is an operand of arithmetic, or a method that computes or changes it in place."""
-    import libcst as cst
-
     above = code.parent(name)
     if isinstance(above, cst.Attribute) and above.value is name:
         call = code.parent(above)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import libcst as cst
+
 from ctrace.inspector.edits.syntax_code import code_of
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_names import full_name, module_name, torch_name
@@ -31,8 +33,6 @@ _WATCHES = frozenset(
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the context at a place, entered in eager only."""
-    import libcst as cst
-
     code = code_of(place)
     if code is None:
         return

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+import libcst as cst
 
 from ctrace.inspector.edits.classes import (
     assigned_value,
@@ -20,16 +21,11 @@ from ctrace.inspector.edits.classes import (
     is_plain_module,
     mentions,
 )
-from ctrace.inspector.edits.syntax_code import code_of, walk
+from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_number, number
 from ctrace.inspector.edits.syntax_names import self_attribute, torch_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
@@ -52,8 +48,6 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
 
 
 def _counter(code: ParsedFile, owner: cst.ClassDef, name: str) -> Iterator[SourceRewrite]:
-    import libcst as cst
-
     init = initializer(owner)
     if init is None:
         return
@@ -83,15 +77,11 @@ def _counter(code: ParsedFile, owner: cst.ClassDef, name: str) -> Iterator[Sourc
 
 
 def _is_set(code: ParsedFile, use: cst.Attribute) -> bool:
-    import libcst as cst
-
     return isinstance(code.parent(use), cst.AssignTarget | cst.AnnAssign)
 
 
 def _is_count(code: ParsedFile, use: cst.Attribute, name: str) -> bool:
     """Whether an attribute is part of `self.n += 1` or of `self.n = self.n + 1`."""
-    import libcst as cst
-
     small = code.around(use, cst.Assign) or code.around(use, cst.AugAssign)
     text = ""
     if small is not None:
@@ -101,8 +91,6 @@ def _is_count(code: ParsedFile, use: cst.Attribute, name: str) -> bool:
 
 def _computes(code: ParsedFile, use: cst.Attribute) -> bool:
     """Whether an attribute is an operand of plain arithmetic, in which a tensor of one number is as good."""
-    import libcst as cst
-
     node = code.parent(use)
     plain = cst.Add | cst.Subtract | cst.Multiply | cst.Divide
     return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, plain) and not _is_tested(code, node)
@@ -110,8 +98,6 @@ def _computes(code: ParsedFile, use: cst.Attribute) -> bool:
 
 def _is_tested(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether Python needs the value of an expression: in a test, a call, an index, a text, or an attribute."""
-    import libcst as cst
-
     current = code.parent(node)
     while isinstance(current, cst.BinaryOperation | cst.UnaryOperation | cst.Expr):
         current = code.parent(current)
@@ -120,8 +106,6 @@ def _is_tested(code: ParsedFile, node: cst.CSTNode) -> bool:
 
 def _is_float(code: ParsedFile, use: cst.Attribute) -> bool:
     """Whether Python computes a float from an attribute and a number, which a tensor would round to float32."""
-    import libcst as cst
-
     node = code.parent(use)
     assert isinstance(node, cst.BinaryOperation)
     if node.left is use:
@@ -137,8 +121,6 @@ def _limit(code: ParsedFile, use: cst.Attribute) -> tuple[cst.Call, str] | None:
 
     The limit is a float, and the arithmetic divides: else the result could be an int.
     """
-    import libcst as cst
-
     node = code.parent(use)
     if not isinstance(node, cst.BinaryOperation):
         return None
@@ -157,8 +139,6 @@ def _limit(code: ParsedFile, use: cst.Attribute) -> tuple[cst.Call, str] | None:
 
 
 def _clamp(code: ParsedFile, edits: Edits, found: dict[int, tuple[cst.Call, str]], name: str, torch: str) -> None:
-    import libcst as cst
-
     for call, limit in found.values():
         inner = next(arg.value for arg in call.args if isinstance(arg.value, cst.BinaryOperation))
         text = code.text(inner).replace(f"self.{name}", f"self.{name}.double()")

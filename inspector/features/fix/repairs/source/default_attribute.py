@@ -10,27 +10,21 @@ with `__getattr__` or `__slots__`, and values that draw random numbers or read a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+import libcst as cst
 
 from ctrace.inspector.edits.classes import after_super, initializer, is_plain_module, mentions
-from ctrace.inspector.edits.syntax_code import code_of, walk
+from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_number
 from ctrace.inspector.edits.syntax_names import full_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 _CONSTANT = frozenset({"torch.zeros", "torch.ones", "torch.arange", "torch.eye", "torch.full", "torch.tensor"})
 
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the attribute at a place, set in `__init__`."""
-    import libcst as cst
-
     code = code_of(place)
     statement = None
     if code is not None:
@@ -66,8 +60,6 @@ def _default(code: ParsedFile, owner: cst.ClassDef, init: cst.FunctionDef, node:
 
 def _lazy(code: ParsedFile, owner: cst.ClassDef, init: cst.FunctionDef, node: cst.If) -> Iterator[SourceRewrite]:
     """Yield an attribute that the first call sets, set in `__init__`."""
-    import libcst as cst
-
     test = node.test
     if not isinstance(test, cst.UnaryOperation) or not isinstance(test.operator, cst.Not) or node.orelse is not None:
         return
@@ -95,23 +87,17 @@ def _lazy(code: ParsedFile, owner: cst.ClassDef, init: cst.FunctionDef, node: cs
 
 
 def _name(node: cst.BaseExpression) -> str:
-    import libcst as cst
-
     if isinstance(node, cst.SimpleString) and node.raw_value.isidentifier():
         return node.raw_value
     return ""
 
 
 def _is_constant(node: cst.BaseExpression) -> bool:
-    import libcst as cst
-
     return is_number(node) or (isinstance(node, cst.Name) and node.value in {"None", "True", "False"})
 
 
 def _is_constant_tensor(code: ParsedFile, node: cst.BaseExpression) -> bool:
     """Whether an expression makes a tensor of literals only."""
-    import libcst as cst
-
     if not isinstance(node, cst.Call) or full_name(code, node.func) not in _CONSTANT:
         return False
     return all(arg.keyword is None and not arg.star and is_number(arg.value) for arg in node.args)
@@ -119,8 +105,6 @@ def _is_constant_tensor(code: ParsedFile, node: cst.BaseExpression) -> bool:
 
 def _is_ours(code: ParsedFile, owner: cst.ClassDef, name: str, times: int) -> bool:
     """Whether only the methods of a class set an attribute, and only one place accesses it by name."""
-    import libcst as cst
-
     if mentions(code, name) != times:
         return False
     for one in owner.body.body:

@@ -11,20 +11,16 @@ call that may.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+import libcst as cst
 
 from ctrace.inspector.edits.classes import assigned_value, initializer
-from ctrace.inspector.edits.syntax_code import walk
+from ctrace.inspector.edits.syntax_code import ParsedFile, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_pure_call
 from ctrace.inspector.edits.syntax_names import bound, dotted, full_name, read, self_attribute
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.source.clone_copy import copy_at
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
@@ -43,8 +39,6 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
 
 def _changes(code: ParsedFile, function: cst.FunctionDef, names: set[str], whole: str, here: cst.CSTNode) -> bool:
     """Whether a function writes to the original, or rebinds it, or calls its methods."""
-    import libcst as cst
-
     for one in walk(function):
         if isinstance(one, cst.AssignTarget | cst.AugAssign | cst.AnnAssign):
             text = code.text(one.target)
@@ -84,8 +78,6 @@ def _may_write(code: ParsedFile, call: cst.Call, here: cst.CSTNode) -> bool:
 
 def _only_reads(code: ParsedFile, name: cst.Name) -> bool:
     """Whether a use of a name reads a plain attribute or an element, and the value goes into arithmetic or a test."""
-    import libcst as cst
-
     above = code.parent(name)
     if not isinstance(above, cst.Attribute | cst.Subscript) or above.value is not name:
         return False

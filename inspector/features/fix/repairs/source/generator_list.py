@@ -9,18 +9,14 @@ Leaves alone generators that are stored, passed to other functions, or `async`, 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from ctrace.inspector.edits.syntax_code import code_of, walk
+import libcst as cst
+
+from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_pure
 from ctrace.inspector.edits.syntax_names import full_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 _WHOLE = frozenset({"sum", "list", "tuple", "set", "max", "min", "sorted", "torch.stack", "torch.cat"})
 _EARLY = frozenset({"any", "all"})
@@ -28,8 +24,6 @@ _EARLY = frozenset({"any", "all"})
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the generator at a place as a list."""
-    import libcst as cst
-
     code = code_of(place)
     if code is None:
         return
@@ -57,8 +51,6 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
 
 def _may_stop(node: cst.GeneratorExp) -> bool:
     """Whether an element may raise StopIteration: a generator raises RuntimeError instead, a list does not."""
-    import libcst as cst
-
     called = [one.func for one in walk(node) if isinstance(one, cst.Call)]
     return any(isinstance(one, cst.Name) and one.value == "next" for one in called) or any(
         isinstance(one, cst.Attribute) and one.attr.value == "__next__" for one in called
@@ -67,8 +59,6 @@ def _may_stop(node: cst.GeneratorExp) -> bool:
 
 def _consumer(code: ParsedFile, node: cst.CSTNode) -> cst.Call | None:
     """Return the call whose only positional argument a node is."""
-    import libcst as cst
-
     above = code.parent(node)
     call = None
     if isinstance(above, cst.Arg):
@@ -82,8 +72,6 @@ def _consumer(code: ParsedFile, node: cst.CSTNode) -> cst.Call | None:
 
 def _is_plain(code: ParsedFile, node: cst.GeneratorExp) -> bool:
     """Whether computing every element, and not only the first ones, changes nothing: none has effects or may raise."""
-    import libcst as cst
-
     risky = (cst.Subscript, cst.Divide, cst.FloorDivide, cst.Modulo, cst.Power, cst.Call)
     parts = [node.elt]
     loop: cst.CompFor | None = node.for_in

@@ -10,23 +10,17 @@ function binds otherwise, and functions that rebind what they import.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from ctrace.inspector.edits.syntax_code import lone_statement, walk
+import libcst as cst
+
+from ctrace.inspector.edits.syntax_code import ParsedFile, lone_statement, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_names import bound, module_imports
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
-
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the import at a place at module level."""
-    import libcst as cst
-
     found = lone_statement(place)
     if found is None:
         return
@@ -50,8 +44,6 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
 
 def _is_free(code: ParsedFile, statement: cst.CSTNode, names: set[str]) -> bool:
     """Whether nothing else in the file binds the names; the same import elsewhere does no harm."""
-    import libcst as cst
-
     for one in walk(code.module):
         if isinstance(one, cst.SimpleStatementLine) and one is not statement and names & bound(one):
             if not any(isinstance(small, cst.Import | cst.ImportFrom) for small in one.body):
@@ -69,8 +61,6 @@ def _is_free(code: ParsedFile, statement: cst.CSTNode, names: set[str]) -> bool:
 
 def _heads(node: cst.CSTNode) -> set[str]:
     """Return what the head of a compound statement or expression binds."""
-    import libcst as cst
-
     from ctrace.inspector.edits.syntax_names import targets
 
     if isinstance(node, cst.For | cst.CompFor | cst.NamedExpr):

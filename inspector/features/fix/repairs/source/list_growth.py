@@ -9,26 +9,20 @@ Leaves alone lists that the class reads, and values whose computation may have e
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from ctrace.inspector.edits.syntax_code import code_of, walk
+import libcst as cst
+
+from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_pure
 from ctrace.inspector.edits.syntax_names import self_attribute, torch_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 _READS = frozenset({"item", "detach", "cpu", "tolist"})
 
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the growth of a list at a place, guarded."""
-    import libcst as cst
-
     code = code_of(place)
     first = None
     if code is not None:
@@ -59,8 +53,6 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
 
 def _grown(code: ParsedFile, node: cst.CSTNode) -> str:
     """Return the attribute that a statement appends to."""
-    import libcst as cst
-
     if not isinstance(node, cst.Expr) or not isinstance(node.value, cst.Call):
         return ""
     call = node.value
@@ -73,8 +65,6 @@ def _grown(code: ParsedFile, node: cst.CSTNode) -> str:
 
 def _is_read(code: ParsedFile, owner: cst.ClassDef, name: str) -> bool:
     """Whether a class uses an attribute for anything but assigning a new list and appending."""
-    import libcst as cst
-
     for one in walk(owner):
         if self_attribute(one) != name:
             continue

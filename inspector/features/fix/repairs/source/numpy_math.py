@@ -11,17 +11,13 @@ where math raises), np.log and np.exp for the same reason, and a product without
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from ctrace.inspector.edits.syntax_code import code_of, walk
+import libcst as cst
+
+from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_names import dotted, full_name, module_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 _EXACT = {"sqrt": "sqrt", "prod": "prod"}
 _WHOLE = {"ceil": "ceil", "floor": "floor"}
@@ -30,8 +26,6 @@ _PLAIN = {"abs": "abs", "max": "max", "min": "min", "absolute": "abs"}
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the NumPy calls at a place as math."""
-    import libcst as cst
-
     code = code_of(place)
     if code is None:
         return
@@ -71,8 +65,6 @@ def _new(code: ParsedFile, name: str, math: str, argument: str) -> str | None:
 
 def _is_made_int(code: ParsedFile, node: cst.Call) -> bool:
     """Whether a product of a shape goes into `int()`: NumPy's is 1.0 for no sizes, and may overflow otherwise."""
-    import libcst as cst
-
     above = code.parent(node)
     call = None
     if isinstance(above, cst.Arg):
@@ -86,8 +78,6 @@ def _is_made_int(code: ParsedFile, node: cst.Call) -> bool:
 
 def _is_plain(code: ParsedFile, node: cst.Call) -> bool:
     """Whether the value goes into arithmetic or into a call that converts it to a number."""
-    import libcst as cst
-
     above = code.parent(node)
     if isinstance(above, cst.Arg):
         call = code.parent(above)
@@ -100,8 +90,6 @@ def _is_plain(code: ParsedFile, node: cst.Call) -> bool:
 
 def _is_number(code: ParsedFile, node: cst.BaseExpression, *, sequence: bool = False, depth: int = 0) -> bool:
     """Whether an expression is certainly a Python number, or a sequence of them."""
-    import libcst as cst
-
     if isinstance(node, cst.Attribute) and node.attr.value == "shape":
         return sequence
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "size":
@@ -122,8 +110,6 @@ def _is_number(code: ParsedFile, node: cst.BaseExpression, *, sequence: bool = F
 
 
 def _is_single(code: ParsedFile, node: cst.BaseExpression, depth: int) -> bool:
-    import libcst as cst
-
     if isinstance(node, cst.Integer | cst.Float):
         return True
     if isinstance(node, cst.BinaryOperation):
@@ -138,8 +124,6 @@ def _is_single(code: ParsedFile, node: cst.BaseExpression, depth: int) -> bool:
 
 def _assigned(code: ParsedFile, name: cst.Name) -> cst.BaseExpression | None:
     """Return the only value that a name is assigned in its function."""
-    import libcst as cst
-
     function = code.function(name)
     if function is None:
         return None

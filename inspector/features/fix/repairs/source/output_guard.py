@@ -9,28 +9,15 @@ Leaves alone calls with arguments that may do more than compute a value: otherwi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from ctrace.inspector.edits.syntax_code import code_of
+import libcst as cst
+
+from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_pure
-from ctrace.inspector.edits.syntax_names import torch_name
+from ctrace.inspector.edits.syntax_names import dotted, full_name, torch_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
-from typing import TYPE_CHECKING
-
-from ctrace.inspector.edits.syntax_code import walk
-from ctrace.inspector.edits.syntax_names import dotted, full_name
 from ctrace.inspector.knowledge.counting import words
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 _PRINTS = frozenset({"print", "warnings.warn", "pprint.pprint", "sys.stdout.write", "sys.stderr.write"})
 _LEVELS = words("debug info warning warn error critical exception log warning_once info_once")
@@ -41,8 +28,6 @@ _ITEM = frozenset({"item"})
 
 def _is_output(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether a statement is one call that prints, logs or warns, with arguments that only compute values."""
-    import libcst as cst
-
     if not isinstance(node, cst.SimpleStatementLine) or len(node.body) != 1:
         return False
     small = node.body[0]
@@ -54,8 +39,6 @@ def _is_output(code: ParsedFile, node: cst.CSTNode) -> bool:
 
 def _output_name(code: ParsedFile, call: cst.Call) -> str:
     """Return the function that prints, logs or warns; empty: the call is something else."""
-    import libcst as cst
-
     whole = full_name(code, call.func)
     if whole in _PRINTS:
         return dotted(call.func)
@@ -68,8 +51,6 @@ def _output_name(code: ParsedFile, call: cst.Call) -> str:
 
 def _is_readable(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether an argument only computes a value or a text."""
-    import libcst as cst
-
     for one in walk(node):
         if isinstance(one, cst.FormattedString):
             return all(
@@ -90,8 +71,6 @@ def _is_readable(code: ParsedFile, node: cst.CSTNode) -> bool:
 
 
 def _only_reads(code: ParsedFile, node: cst.CSTNode) -> bool:
-    import libcst as cst
-
     calls = [one for one in walk(node) if isinstance(one, cst.Call)]
     return all(
         dotted(one.func) in _READS or is_pure(code, one, extra=_READS)
@@ -102,8 +81,6 @@ def _only_reads(code: ParsedFile, node: cst.CSTNode) -> bool:
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the output at a place, guarded."""
-    import libcst as cst
-
     code = code_of(place)
     if code is None:
         return
@@ -134,8 +111,6 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
 
 
 def _called(code: ParsedFile, statement: cst.CSTNode) -> str:
-    import libcst as cst
-
     assert isinstance(statement, cst.SimpleStatementLine)
     small = statement.body[0]
     assert isinstance(small, cst.Expr)
@@ -144,8 +119,6 @@ def _called(code: ParsedFile, statement: cst.CSTNode) -> str:
 
 
 def _only_output(code: ParsedFile, node: cst.If) -> bool:
-    import libcst as cst
-
     if node.orelse is not None or not isinstance(node.body, cst.IndentedBlock):
         return False
     return is_pure(code, node.test, extra=_ITEM) and all(_is_output(code, one) for one in node.body.body)

@@ -7,7 +7,9 @@ before either side, as before, and no side draws, so eager calls draw the same n
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, cast
+from typing import cast
+
+import libcst as cst
 
 from ctrace.inspector.edits.branches import branch_at, guarded_branch_at
 from ctrace.inspector.edits.conditions import as_tensor
@@ -17,17 +19,12 @@ from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, Sour
 from ctrace.inspector.features.fix.repairs.source.tensor_branch import selected
 from ctrace.inspector.knowledge.counting import words
 
-if TYPE_CHECKING:
-    import libcst as cst
-
 _DRAWS = words("rand randn randint bernoulli")
 """Functions of torch that draw from its generator and change nothing else."""
 
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the branch at a place as torch.where."""
-    import libcst as cst
-
     code = code_of(place)
     if code is None:
         return

@@ -10,24 +10,18 @@ place.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+import libcst as cst
 
 from ctrace.inspector.edits.branches import bound_before
-from ctrace.inspector.edits.syntax_code import index_of, lone_statement, walk
+from ctrace.inspector.edits.syntax_code import ParsedFile, index_of, lone_statement, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_names import torch_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
-
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the routing at a place with all tokens for every expert."""
-    import libcst as cst
-
     found = lone_statement(place)
     if found is None:
         return
@@ -63,8 +57,6 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
 
 def _mask(code: ParsedFile, node: cst.BaseExpression, statement: cst.CSTNode) -> str | None:
     """Return the comparison behind a mask: `choice == i`, where i counts the loop."""
-    import libcst as cst
-
     if isinstance(node, cst.Name):
         block = code.block(statement)
         for line in reversed(block[: index_of(block, statement)] if block else []):
@@ -91,8 +83,6 @@ def _mask(code: ParsedFile, node: cst.BaseExpression, statement: cst.CSTNode) ->
 
 def _expert(code: ParsedFile, node: cst.BaseExpression, index: str) -> str | None:
     """Return the tokens of `expert(tokens[m])`."""
-    import libcst as cst
-
     if not isinstance(node, cst.Call) or len(node.args) != 1 or node.args[0].keyword or node.args[0].star:
         return None
     chosen = node.args[0].value

@@ -11,27 +11,21 @@ Leaves alone tests that do more than compute a value, and an `if` with an `else`
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+import libcst as cst
 
 from ctrace.inspector.edits.conditions import as_tensor
-from ctrace.inspector.edits.syntax_code import code_of, walk
+from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_pure
 from ctrace.inspector.edits.syntax_names import torch_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 _ITEM = frozenset({"item", "tolist"})
 
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the check at a place for compiled code."""
-    import libcst as cst
-
     code = code_of(place)
     if code is None:
         return
@@ -48,8 +42,6 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
 
 def _only_raises(node: cst.If) -> bool:
     """Whether the block of an `if` is one `raise`, and there is no `else`."""
-    import libcst as cst
-
     line = None
     if len(node.body.body) == 1:
         line = node.body.body[0]
@@ -61,15 +53,11 @@ def _only_raises(node: cst.If) -> bool:
 
 def _is_of_tensors(code: ParsedFile, test: cst.BaseExpression) -> bool:
     """Whether a test may depend on a tensor's value: it compares, or it reads a number."""
-    import libcst as cst
-
     reads = any(isinstance(one, cst.Attribute) and one.attr.value in _ITEM for one in walk(test))
     return reads or as_tensor(code, test) is not None
 
 
 def _guarded(code: ParsedFile, node: cst.If) -> Iterator[SourceRewrite]:
-    import libcst as cst
-
     if not is_pure(code, node.test, extra=_ITEM) or not _is_of_tensors(code, node.test):
         return
     edits = Edits(code)

@@ -15,28 +15,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from textwrap import indent
-from typing import TYPE_CHECKING, cast
+from typing import cast
+
+import libcst as cst
 
 from ctrace.inspector.edits.branches import BranchSide, PureBranch, branch_at, guarded_branch_at
 from ctrace.inspector.edits.conditions import as_tensor
 from ctrace.inspector.edits.masking import is_maskable, masked, needs_mask
 from ctrace.inspector.edits.shared_names import doubtful, escaping, is_unshared, returned_as_is
-from ctrace.inspector.edits.syntax_code import code_of, walk
+from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_literal, shape_of
 from ctrace.inspector.edits.syntax_names import fresh, read, torch_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
-
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the branch at a place as torch.where."""
-    import libcst as cst
-
     code = code_of(place)
     if code is None:
         return
@@ -66,8 +61,6 @@ def selectable(code: ParsedFile, yes: cst.BaseExpression, no: cst.BaseExpression
 
 def selected(code: ParsedFile, branch: PureBranch, condition: str) -> Iterator[SourceRewrite]:
     """Yield a branch as torch.where on a condition; nothing if computing both sides may differ from computing one."""
-    import libcst as cst
-
     test = cast("cst.BaseExpression", branch.test)
     pairs = [(cast("cst.BaseExpression", side.yes), cast("cst.BaseExpression", side.no)) for side in branch.sides]
     held = returned_as_is(code, branch)
@@ -104,8 +97,6 @@ def selected(code: ParsedFile, branch: PureBranch, condition: str) -> Iterator[S
 
 def _behind_guard(code: ParsedFile, branch: PureBranch, text: str) -> str:
     """Return statements below the condition that Python goes on testing first, if there is one."""
-    import libcst as cst
-
     if not isinstance(branch.guard, cst.BaseExpression):
         return text
     guard = code.text(branch.guard)
@@ -120,8 +111,6 @@ def _text(
     code: ParsedFile, sides: tuple[BranchSide, ...], condition: str, torch: str, name: str, *, factors: bool
 ) -> str | None:
     """Return the statements that select; None: a side reads a name that an earlier one assigned."""
-    import libcst as cst
-
     every = [one for side in sides for one in (side.yes, side.no) if isinstance(one, cst.CSTNode)]
     masks = [needs_mask(code, cast("cst.BaseExpression", one), factors=factors) for one in every]
     several = len(sides) > 1 or any(masks)
@@ -162,8 +151,6 @@ def _selected(
 
 
 def _ternary(code: ParsedFile, node: cst.IfExp) -> Iterator[SourceRewrite]:
-    import libcst as cst
-
     condition = as_tensor(code, node.test, torch=torch_name(code, Edits(code)) or "")
     if condition is None or not selectable(code, node.body, node.orelse):
         return
@@ -184,8 +171,6 @@ def _ternary(code: ParsedFile, node: cst.IfExp) -> Iterator[SourceRewrite]:
 
 def _escapes(code: ParsedFile, node: cst.IfExp) -> bool:
     """Whether the value of a ternary itself is returned, stored, or changed in place."""
-    import libcst as cst
-
     above = code.parent(node)
     if isinstance(above, cst.Assign):
         names = {one.value for target in above.targets for one in walk(target.target) if isinstance(one, cst.Name)}

@@ -11,14 +11,16 @@ write, print or raise, random numbers, and divisions that Python may refuse.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, cast
+from typing import cast
+
+import libcst as cst
 
 from ctrace.inspector.edits.branches import PureBranch, branch_at
 from ctrace.inspector.edits.classes import assigned_value, initializer
 from ctrace.inspector.edits.conditions import as_tensor
 from ctrace.inspector.edits.masking import is_maskable, needs_mask
 from ctrace.inspector.edits.shared_names import returned_as_is
-from ctrace.inspector.edits.syntax_code import code_of, walk
+from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import (
     is_literal,
@@ -30,11 +32,6 @@ from ctrace.inspector.edits.syntax_effects import (
 from ctrace.inspector.edits.syntax_names import full_name, read, self_attribute, torch_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.knowledge.counting import words
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
 
 _MODULES = words(
     "Linear Identity ReLU GELU SiLU Tanh Sigmoid Conv1d Conv2d Conv3d LayerNorm RMSNorm Softmax LeakyReLU ELU"
@@ -103,8 +100,6 @@ def _choosable(code: ParsedFile, yes: cst.BaseExpression, no: cst.BaseExpression
 
 def _worth(code: ParsedFile, yes: cst.BaseExpression, no: cst.BaseExpression) -> bool:
     """Whether a side computes so much that running only one side saves time."""
-    import libcst as cst
-
     heavy = {"linear", "matmul", "mm", "bmm", "conv1d", "conv2d", "einsum"}
     nodes = [one for side in (yes, no) for one in walk(side)]
     return any(
@@ -124,8 +119,6 @@ def _is_quiet(code: ParsedFile, side: cst.BaseExpression) -> bool:
 
 def _is_loud(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether a node may do more than compute a value, or may raise."""
-    import libcst as cst
-
     if isinstance(node, cst.NamedExpr | cst.Await | cst.Yield | cst.Lambda | cst.BaseComp | cst.FormattedString):
         return True
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide | cst.FloorDivide | cst.Modulo):
@@ -138,8 +131,6 @@ def _is_loud(code: ParsedFile, node: cst.CSTNode) -> bool:
 
 def _is_in_place(code: ParsedFile, argument: cst.Arg) -> bool:
     """Whether an argument makes an op write: `out=`, `inplace=True`, or a bare True, as in `F.relu(x, True)`."""
-    import libcst as cst
-
     if argument.keyword is not None:
         return argument.keyword.value in {"out", "inplace"}
     return isinstance(argument.value, cst.Name) and argument.value.value == "True"
@@ -147,8 +138,6 @@ def _is_in_place(code: ParsedFile, argument: cst.Arg) -> bool:
 
 def _is_module(code: ParsedFile, call: cst.Call) -> bool:
     """Whether a call is one of a submodule whose forward only computes, by the class that `__init__` makes it of."""
-    import libcst as cst
-
     name, function = self_attribute(call.func), code.function(call)
     owner = None
     if function is not None:
@@ -168,8 +157,6 @@ def _is_module(code: ParsedFile, call: cst.Call) -> bool:
 
 def _values(code: ParsedFile, sides: list[cst.BaseExpression]) -> str:
     """Return what a side returns to torch.cond."""
-    import libcst as cst
-
     texts = []
     for side in sides:
         text = code.text(side)

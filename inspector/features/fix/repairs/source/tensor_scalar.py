@@ -14,11 +14,12 @@ raises, arithmetic between two numbers (Python rounds in float64), and values th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+import libcst as cst
 
 from ctrace.inspector.edits.branches import bound_before
 from ctrace.inspector.edits.classes import mentions
-from ctrace.inspector.edits.syntax_code import code_of, walk
+from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import (
     FACTS,
@@ -41,11 +42,6 @@ from ctrace.inspector.edits.syntax_names import (
 )
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
-
 _SAME_DTYPE = frozenset({"max", "min", "amax", "amin", "median"})
 """Reductions whose result has the dtype of their operand."""
 _NEVER_NEGATIVE = frozenset(
@@ -59,8 +55,6 @@ _KEEPS_SIGN = frozenset(
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the numbers of tensors at a place as tensors."""
-    import libcst as cst
-
     code = code_of(place)
     if code is None:
         return
@@ -86,8 +80,6 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
 
 def scalar_of(code: ParsedFile, node: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the tensor that `.item()` or `float()` reads."""
-    import libcst as cst
-
     if not isinstance(node, cst.Call):
         return None
     if isinstance(node.func, cst.Attribute) and node.func.attr.value == "item" and not node.args:
@@ -110,8 +102,6 @@ def _is_whole(code: ParsedFile, node: cst.BaseExpression) -> bool:
 
     A buffer has them if the file registers its name once, with integers, and assigns it nowhere.
     """
-    import libcst as cst
-
     if isinstance(node, cst.Call):
         if isinstance(node.func, cst.Attribute) and node.func.attr.value == "item" and not node.args:
             return _is_whole(code, node.func.value)
@@ -128,8 +118,6 @@ def _is_whole(code: ParsedFile, node: cst.BaseExpression) -> bool:
 
 def _assigns(node: cst.CSTNode, name: str) -> bool:
     """Whether a node gives an attribute of this name another value: `self.n = t`, `model.n.data = t`."""
-    import libcst as cst
-
     if not isinstance(node, cst.AssignTarget | cst.AnnAssign):
         return False
     target: cst.BaseExpression = node.target
@@ -139,8 +127,6 @@ def _assigns(node: cst.CSTNode, name: str) -> bool:
 
 
 def _registers(code: ParsedFile, node: cst.CSTNode, name: str) -> bool:
-    import libcst as cst
-
     if not isinstance(node, cst.Call) or code.text(node.func) != "self.register_buffer" or len(node.args) < 2:
         return False
     first = node.args[0].value
@@ -149,8 +135,6 @@ def _registers(code: ParsedFile, node: cst.CSTNode, name: str) -> bool:
 
 def _is_integral(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether the second argument of register_buffer makes a tensor of integers, by its dtype or its literal."""
-    import libcst as cst
-
     assert isinstance(node, cst.Call)
     made = node.args[1].value
     if not isinstance(made, cst.Call):
@@ -163,8 +147,6 @@ def _is_integral(code: ParsedFile, node: cst.CSTNode) -> bool:
 
 
 def _reader(node: cst.Call) -> str:
-    import libcst as cst
-
     if isinstance(node.func, cst.Attribute):
         return ".item()"
     return f"{dotted(node.func)}()"
@@ -175,8 +157,6 @@ def _used_by(code: ParsedFile, node: cst.Call) -> tuple[str, cst.BaseExpression 
 
     Where that is a name, its dtype can be asked for at the line that reads the number.
     """
-    import libcst as cst
-
     above = code.parent(node)
     beside = _beside(code, node)
     if beside is not None:
@@ -204,8 +184,6 @@ def _used_by(code: ParsedFile, node: cst.Call) -> tuple[str, cst.BaseExpression 
 
 def _known(code: ParsedFile, node: cst.CSTNode) -> set[str]:
     """Return the names that are certainly bound at a node."""
-    import libcst as cst
-
     statement = code.around(node, cst.SimpleStatementLine)
     if statement is None:
         return set()
@@ -214,8 +192,6 @@ def _known(code: ParsedFile, node: cst.CSTNode) -> set[str]:
 
 def _beside(code: ParsedFile, node: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the other operand of plain arithmetic, if it may be a tensor."""
-    import libcst as cst
-
     above = code.parent(node)
     if not isinstance(above, cst.BinaryOperation):
         return None
@@ -238,8 +214,6 @@ def _beside(code: ParsedFile, node: cst.CSTNode) -> cst.BaseExpression | None:
 
 def _makes_tensor(code: ParsedFile, node: cst.BaseExpression) -> bool:
     """Whether an expression may well return a tensor: an op, a submodule, a parameter, or arithmetic with one."""
-    import libcst as cst
-
     if isinstance(node, cst.BinaryOperation):
         sides = (node.left, node.right)
         return any(
@@ -253,8 +227,6 @@ def _makes_tensor(code: ParsedFile, node: cst.BaseExpression) -> bool:
 
 def _is_number(code: ParsedFile, name: cst.Name) -> bool:
     """Whether a name is assigned a number somewhere in its function."""
-    import libcst as cst
-
     function = code.function(name)
     if function is None:
         return False
@@ -271,8 +243,6 @@ def _is_number(code: ParsedFile, name: cst.Name) -> bool:
 
 def _chained(code: ParsedFile, node: cst.Call, tensor: cst.BaseExpression) -> Iterator[SourceRewrite]:
     """Yield a number that goes through arithmetic with numbers before it meets a tensor, in float64 throughout."""
-    import libcst as cst
-
     above, function = code.parent(node), code.function(node)
     if not isinstance(above, cst.Assign) or len(above.targets) != 1 or function is None:
         return
@@ -304,8 +274,6 @@ def _stays_number(
 
     `chosen` gets the calls of `min` and `max`.
     """
-    import libcst as cst
-
     uses = [one for one in variables(function) if one.value == target.value and one is not target]
     if not uses or depth > 3 or any(code.function(one) is not function for one in uses):
         return False
@@ -327,8 +295,6 @@ def _stays_number(
 
 
 def _other(code: ParsedFile, node: cst.CSTNode) -> cst.BaseExpression:
-    import libcst as cst
-
     above = code.parent(node)
     assert isinstance(above, cst.BinaryOperation)
     if above.left is node:
@@ -338,8 +304,6 @@ def _other(code: ParsedFile, node: cst.CSTNode) -> cst.BaseExpression:
 
 def _is_constant(code: ParsedFile, node: cst.BaseExpression) -> bool:
     """Whether an operand is certainly a number: a literal, or a name in capitals that the file assigns one."""
-    import libcst as cst
-
     if is_number(node):
         return True
     if not isinstance(node, cst.Name) or not node.value.isupper():
@@ -354,8 +318,6 @@ def _is_constant(code: ParsedFile, node: cst.BaseExpression) -> bool:
 
 def _is_numeric(code: ParsedFile, above: cst.CSTNode, node: cst.CSTNode) -> bool:
     """Whether a node is an operand of exact arithmetic with a number."""
-    import libcst as cst
-
     if not isinstance(above, cst.BinaryOperation):
         return False
     plain = isinstance(above.operator, cst.Add | cst.Subtract | cst.Multiply | cst.Divide)
@@ -366,16 +328,12 @@ def _is_numeric(code: ParsedFile, above: cst.CSTNode, node: cst.CSTNode) -> bool
 
 def _is_positive(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether a divisor is a number that cannot be negative, with a positive one added to it, as against zero."""
-    import libcst as cst
-
     if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Add):
         return False
     return is_number(node.right) and number(node.right) > 0 and _is_never_negative(code, node.left)
 
 
 def _is_never_negative(code: ParsedFile, node: cst.BaseExpression) -> bool:
-    import libcst as cst
-
     if isinstance(node, cst.Name):
         values = assigned(code, node)
         return bool(values) and all(_is_never_negative(code, each) for each in values)
@@ -396,8 +354,6 @@ def _is_never_negative(code: ParsedFile, node: cst.BaseExpression) -> bool:
 
 def _is_choice(code: ParsedFile, above: cst.CSTNode, node: cst.CSTNode) -> bool:
     """Whether a node is an argument of `min` or `max` beside a literal float."""
-    import libcst as cst
-
     if isinstance(above, cst.Arg):
         call = code.parent(above)
         if not isinstance(call, cst.Call) or len(call.args) != 2 or full_name(code, call.func) not in {"min", "max"}:
@@ -415,8 +371,6 @@ def _selected(code: ParsedFile, call: cst.Call, torch: str) -> str:
 
 
 def _operand(code: ParsedFile, tensor: cst.BaseExpression) -> str:
-    import libcst as cst
-
     text = code.text(tensor)
     if isinstance(tensor, cst.Name | cst.Attribute | cst.Call | cst.Subscript):
         return text
@@ -434,8 +388,6 @@ def _as_tensor(
 
     A `whole` one truncates as `int()` does: code outside of the file may put fractions where it reads integers.
     """
-    import libcst as cst
-
     text = f"{_operand(code, tensor)}.detach()"
     scalar = isinstance(tensor, cst.Call) and _is_reduced(code, tensor)
     if not scalar:

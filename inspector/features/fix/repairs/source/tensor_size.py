@@ -9,23 +9,17 @@ Leaves alone tensors made of anything else, explicit dtypes (they may round), an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from ctrace.inspector.edits.syntax_code import code_of
+import libcst as cst
+
+from ctrace.inspector.edits.syntax_code import ParsedFile, code_of
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_names import full_name, module_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from ctrace.inspector.edits.syntax_code import ParsedFile
-
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the sizes at a place without tensors."""
-    import libcst as cst
-
     code = code_of(place)
     if code is None:
         return
@@ -46,8 +40,6 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
 
 def _read(code: ParsedFile, node: cst.Call) -> cst.BaseExpression | None:
     """Return the tensor that `.item()` or `int()` reads."""
-    import libcst as cst
-
     if full_name(code, node.func) == "int" and len(node.args) == 1:
         inner = node.args[0].value
         read = None
@@ -63,8 +55,6 @@ def _read(code: ParsedFile, node: cst.Call) -> cst.BaseExpression | None:
 
 def _size(code: ParsedFile, edits: Edits, node: cst.BaseExpression, *, is_whole: bool) -> str | None:
     """Return a number for a tensor of sizes that was reduced to one element; `is_whole`: as `int()` returns it."""
-    import libcst as cst
-
     if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
         shape = _shape(code, node.value)
         index = node.slice[0].slice.value
@@ -85,8 +75,6 @@ def _size(code: ParsedFile, edits: Edits, node: cst.BaseExpression, *, is_whole:
 
 
 def _reduced(code: ParsedFile, edits: Edits, op: str, tensor: cst.BaseExpression, *, is_whole: bool) -> str | None:
-    import libcst as cst
-
     shape = _shape(code, tensor)
     if not shape:
         return None
@@ -107,8 +95,6 @@ def _reduced(code: ParsedFile, edits: Edits, op: str, tensor: cst.BaseExpression
 
 def _made_of(code: ParsedFile, node: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return the argument of `torch.tensor`, if it is the only one."""
-    import libcst as cst
-
     if isinstance(node, cst.Call) and full_name(code, node.func) in {"torch.tensor", "torch.as_tensor"}:
         if len(node.args) == 1 and not node.args[0].star:
             return node.args[0].value
@@ -118,8 +104,6 @@ def _made_of(code: ParsedFile, node: cst.BaseExpression) -> cst.BaseExpression |
 
 def _shape(code: ParsedFile, node: cst.BaseExpression) -> str | None:
     """Return the shape that a tensor was made of."""
-    import libcst as cst
-
     made = _made_of(code, node)
     if isinstance(made, cst.Subscript) and any(isinstance(one.slice, cst.Slice) for one in made.slice):
         if not _is_shape(made.value):
@@ -131,8 +115,6 @@ def _shape(code: ParsedFile, node: cst.BaseExpression) -> str | None:
 
 
 def _is_shape(node: cst.BaseExpression) -> bool:
-    import libcst as cst
-
     if isinstance(node, cst.Attribute):
         return node.attr.value == "shape"
     return (
@@ -145,8 +127,6 @@ def _is_shape(node: cst.BaseExpression) -> bool:
 
 def _is_size(node: cst.BaseExpression) -> bool:
     """Whether an expression is one size of a tensor."""
-    import libcst as cst
-
     if isinstance(node, cst.Subscript):
         return _is_shape(node.value) and not any(isinstance(one.slice, cst.Slice) for one in node.slice)
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
