@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property, lru_cache
 from typing import Protocol, TypeVar, cast
 
 import libcst as cst
@@ -21,15 +21,51 @@ class ParsedFile:
     def __init__(self, source: str) -> None:
         self.mark = "\ufeff" if source.startswith("\ufeff") else ""
         """The byte order mark of the file, which LibCST drops."""
-        wrapper = metadata.MetadataWrapper(cst.parse_module(source))
-        self.module: cst.Module = wrapper.module
-        self._parents = cast("Mapping[cst.CSTNode, cst.CSTNode]", wrapper.resolve(metadata.ParentNodeProvider))
-        self._statements: list[tuple[int, int, cst.BaseStatement]] | None = None
-        self.imports: dict[str, str] | None = None
-        """The result of `names.imported`, once computed."""
-        self.bound: set[str] | None = None
-        """The result of `names.bound_otherwise`, once computed."""
-        self._ranges = cast("Mapping[cst.CSTNode, metadata.CodeRange]", wrapper.resolve(metadata.PositionProvider))
+        # The parser makes each node once, so the copy that would separate equal ones is left out.
+        self._wrapper = metadata.MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
+        self.module: cst.Module = self._wrapper.module
+        # As ParentNodeProvider has them, which asks each node for its children once more.
+        self._parents = {below: one for one in walk(self.module) for below in _children(one)}
+        self._ranges = cast(
+            "Mapping[cst.CSTNode, metadata.CodeRange]", self._wrapper.resolve(metadata.PositionProvider)
+        )
+
+    @cached_property
+    def scopes(self) -> Mapping[cst.CSTNode, metadata.Scope]:
+        """The scope of each node, computed on first need: it takes about as long as parsing."""
+        found = self._wrapper.resolve(metadata.ScopeProvider)
+        return cast("Mapping[cst.CSTNode, metadata.Scope]", found)
+
+    @cached_property
+    def bindings(self) -> list[metadata.Assignment]:
+        """Everything that binds a name, in any scope, in the order of the file."""
+        every = (one for scope in set(self.scopes.values()) for one in scope.assignments)
+        # An annotation that is a string is parsed, too, but its nodes are none of the file.
+        found = [one for one in cast("Iterator[metadata.Assignment]", every) if one.node in self._ranges]
+        return sorted(found, key=lambda one: self.start(one.node))
+
+    @cached_property
+    def imports(self) -> dict[str, str]:
+        """What the imports of the file bind, as dotted names; without names that are also bound in another way."""
+        return {name: whole for name, whole in self._imported(self.bindings) if name not in self.bound_otherwise}
+
+    @cached_property
+    def module_imports(self) -> dict[str, str]:
+        """What the imports at module level bind, those in `try` and `if` left out."""
+        lines = {small for line in self.module.body if isinstance(line, cst.SimpleStatementLine) for small in line.body}
+        return dict(self._imported(one for one in self.bindings if one.node in lines))
+
+    @cached_property
+    def bound_otherwise(self) -> set[str]:
+        """The names that the file binds other than by import, in any scope."""
+        return {one.name for one in self.bindings if not isinstance(one, metadata.ImportAssignment)}
+
+    def _imported(self, bindings: Iterable[metadata.Assignment]) -> Iterator[tuple[str, str]]:
+        """Yield the names that imports bind, and what they are, without those of relative imports."""
+        for one in bindings:
+            is_whole = "." not in one.name  # `import a.b` binds `a`; the scope has `a.b`, too
+            if isinstance(one, metadata.ImportAssignment) and is_whole and not getattr(one.node, "relative", ()):
+                yield one.name, min(found.name for found in one.get_qualified_names_for(one.name))
 
     def text(self, node: cst.CSTNode) -> str:
         """Return the source of a node, with the comments inside it."""
@@ -83,9 +119,11 @@ class ParsedFile:
 
     def statement(self, line: int) -> cst.BaseStatement | None:
         """Return the innermost statement on a line; for a compound statement, only its head counts."""
-        if self._statements is None:
-            self._statements = list(self._heads())
         return next((one for first, last, one in reversed(self._statements) if first <= line <= last), None)
+
+    @cached_property
+    def _statements(self) -> list[tuple[int, int, cst.BaseStatement]]:
+        return list(self._heads())
 
     def _heads(self) -> Iterator[tuple[int, int, cst.BaseStatement]]:
         """Yield the lines of each statement; for a compound statement, those of its head."""

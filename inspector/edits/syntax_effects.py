@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ctrace.inspector.edits.syntax_code import ParsedFile, walk
-from ctrace.inspector.edits.syntax_names import bound, dotted, full_name, imported
+from ctrace.inspector.edits.syntax_names import assigned, dotted, full_name
 from ctrace.inspector.knowledge.counting import words
 
 REDUCTIONS = frozenset({"sum", "mean", "amax", "amin"})
@@ -70,7 +70,7 @@ def op_of(code: ParsedFile, call: cst.Call) -> str:
         if f"{package}." not in _TORCH:
             return ""
         return name
-    if whole.split(".")[0] in {name.split(".")[0] for name in imported(code).values()}:
+    if whole.split(".")[0] in {name.split(".")[0] for name in code.imports.values()}:
         return ""  # another module's function, such as `np.max`
     if isinstance(call.func, cst.Attribute) and not dotted(call.func.value).startswith("self"):
         return call.func.attr.value
@@ -150,10 +150,9 @@ def is_safe_divisor(code: ParsedFile, node: cst.BaseExpression) -> bool:
         return op_of(code, node) not in FACTS | {""}
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add | cst.Subtract | cst.Multiply):
         return any(not is_number(side) and is_safe_divisor(code, side) for side in (node.left, node.right))
-    function = code.function(node)
-    if not isinstance(node, cst.Name) or function is None:
+    if not isinstance(node, cst.Name):
         return False
-    values = [one.value for one in walk(function) if isinstance(one, cst.Assign) and node.value in bound(one)]
+    values = assigned(code, node)
     return bool(values) and all(isinstance(one, cst.Call) and op_of(code, one) not in FACTS | {""} for one in values)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection
+from typing import cast
 
 import libcst as cst
+from libcst import metadata
 
 from ctrace.inspector.edits.syntax_code import ParsedFile, walk
 from ctrace.inspector.edits.syntax_edits import Edits
@@ -55,20 +57,20 @@ def parameters(function: cst.FunctionDef) -> list[str]:
 
 def assigned(code: ParsedFile, name: cst.Name) -> list[cst.BaseExpression]:
     """Return all values that a local name may have, as written; empty: some are not known, as those of a parameter."""
-    function = code.function(name)
-    if function is None or name.value in parameters(function):
+    scope = code.scopes.get(name)
+    while isinstance(scope, metadata.ComprehensionScope) and name.value not in scope.assignments:
+        scope = scope.parent
+    if not isinstance(scope, metadata.FunctionScope):
         return []
     values = []
-    for one in walk(function):
-        if isinstance(one, cst.Assign) and any(name.value in targets(each.target) for each in one.targets):
-            if not all(isinstance(each.target, cst.Name) for each in one.targets):
-                return []
-            values.append(one.value)
-        elif isinstance(one, cst.Global | cst.Nonlocal) or (
-            isinstance(one, cst.AnnAssign | cst.AugAssign | cst.NamedExpr | cst.For | cst.CompFor | cst.AsName)
-            and name.value in bound(one)
-        ):
+    for one in cast("Collection[metadata.Assignment]", scope.assignments[name.value]):
+        target = code.parent(one.node)
+        if not isinstance(target, cst.AssignTarget):
             return []
+        values.append(cast("cst.Assign", code.parent(target)).value)
+    # LibCST keeps `:=` of a comprehension in the scope of the comprehension; Python, in that of the function.
+    if any(one.name == name.value and isinstance(code.parent(one.node), cst.NamedExpr) for one in code.bindings):
+        return []
     return values
 
 
@@ -88,51 +90,10 @@ def full_name(code: ParsedFile, node: cst.CSTNode) -> str:
     """Return the full dotted name of an expression: `t.sum` is `torch.sum` after `import torch as t`."""
     name = dotted(node)
     head, dot, rest = name.partition(".")
-    known = imported(code).get(head)
+    known = code.imports.get(head)
     if known:
         return f"{known}{dot}{rest}"
     return name
-
-
-def imported(code: ParsedFile) -> dict[str, str]:
-    """Return what the imports of a file bind, as dotted names; without names that are also bound in another way."""
-    if code.imports is None:
-        taken = _bound_otherwise(code)
-        code.imports = {name: whole for name, whole in _all_imports(code) if name not in taken}
-    return code.imports
-
-
-def _all_imports(code: ParsedFile) -> Iterator[tuple[str, str]]:
-    for one in walk(code.module):
-        if isinstance(one, cst.Import | cst.ImportFrom):
-            yield from _bindings(one)
-
-
-def _bindings(node: cst.Import | cst.ImportFrom) -> Iterator[tuple[str, str]]:
-    """Yield the names that an import binds, and what they are."""
-    if isinstance(node, cst.Import):
-        for alias in node.names:
-            whole, name = alias.evaluated_name, alias.evaluated_alias
-            first = whole.split(".")[0]
-            yield (name, whole) if name else (first, first)  # `import a.b` binds `a`
-    elif not isinstance(node.names, cst.ImportStar) and not node.relative and node.module:
-        for alias in node.names:
-            yield alias.evaluated_alias or alias.evaluated_name, f"{dotted(node.module)}.{alias.evaluated_name}"
-
-
-def _bound_otherwise(code: ParsedFile) -> set[str]:
-    """Return the names that a file binds other than by import."""
-    if code.bound is None:
-        code.bound = {name for one in walk(code.module) for name in _bound_by(one)}
-    return code.bound
-
-
-def _bound_by(node: cst.CSTNode) -> set[str]:
-    if isinstance(node, cst.AssignTarget | cst.AnnAssign | cst.AugAssign | cst.NamedExpr | cst.For | cst.CompFor):
-        return targets(node.target)
-    if not isinstance(node, cst.Param | cst.FunctionDef | cst.ClassDef):
-        return set()
-    return {node.name.value}
 
 
 def module_name(code: ParsedFile, edits: Edits, module: str, usual: str = "") -> str | None:
@@ -140,9 +101,9 @@ def module_name(code: ParsedFile, edits: Edits, module: str, usual: str = "") ->
 
     `usual` is the name to import it under, such as `F` for torch.nn.functional.
     """
-    for name, whole in module_imports(code).items():
+    for name, whole in code.module_imports.items():
         if whole == module:
-            if name in _bound_otherwise(code):
+            if name in code.bound_otherwise:
                 return None
             return name
     head, dot, rest = module.partition(".")
@@ -152,25 +113,13 @@ def module_name(code: ParsedFile, edits: Edits, module: str, usual: str = "") ->
             return None
         return f"{above}.{rest}"
     wanted = usual or module
-    if wanted in _bound_otherwise(code) or imported(code).get(wanted, module) != module:
+    if wanted in code.bound_otherwise or code.imports.get(wanted, module) != module:
         return None
     line = f"import {module}"
     if usual:
         line = f"import {module} as {usual}"
     edits.needs_import(line)
     return wanted
-
-
-def module_imports(code: ParsedFile) -> dict[str, str]:
-    """Return what the imports at module level bind."""
-    return {
-        name: whole
-        for line in code.module.body
-        if isinstance(line, cst.SimpleStatementLine)
-        for one in line.body
-        if isinstance(one, cst.Import | cst.ImportFrom)
-        for name, whole in _bindings(one)
-    }
 
 
 def torch_name(code: ParsedFile, edits: Edits) -> str | None:

@@ -16,7 +16,7 @@ import libcst as cst
 
 from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
-from ctrace.inspector.edits.syntax_names import dotted, full_name, module_name
+from ctrace.inspector.edits.syntax_names import assigned, dotted, full_name, module_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 
 _EXACT = {"sqrt": "sqrt", "prod": "prod"}
@@ -104,8 +104,8 @@ def _is_number(code: ParsedFile, node: cst.BaseExpression, *, sequence: bool = F
             and all(_is_number(code, one.value, depth=depth) for one in node.elements)
         )
     if isinstance(node, cst.Name):
-        value = _assigned(code, node)
-        return value is not None and depth < 3 and _is_number(code, value, sequence=sequence, depth=depth + 1)
+        values = assigned(code, node)
+        return len(values) == 1 and depth < 3 and _is_number(code, values[0], sequence=sequence, depth=depth + 1)
     return not sequence and _is_single(code, node, depth)
 
 
@@ -120,28 +120,6 @@ def _is_single(code: ParsedFile, node: cst.BaseExpression, depth: int) -> bool:
             return True
         return name.rpartition(".")[2] in {"dim", "numel", "size"}
     return False
-
-
-def _assigned(code: ParsedFile, name: cst.Name) -> cst.BaseExpression | None:
-    """Return the only value that a name is assigned in its function."""
-    function = code.function(name)
-    if function is None:
-        return None
-    values = []
-    for one in walk(function):
-        if isinstance(one, cst.Param) and one.name.value == name.value:
-            return None
-        if isinstance(one, cst.AssignTarget | cst.AugAssign | cst.NamedExpr | cst.For) and any(
-            isinstance(below, cst.Name) and below.value == name.value for below in walk(one.target)
-        ):
-            above = code.parent(one)
-            plain = isinstance(one, cst.AssignTarget) and isinstance(one.target, cst.Name)
-            if not plain or not isinstance(above, cst.Assign):
-                return None
-            values.append(above.value)
-    if len(values) != 1:
-        return None
-    return values[0]
 
 
 REPAIR = SourceRepair("numpy_math", "Python's math instead of NumPy", find)
