@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 from msgspec import Struct
 
-from ctrace.inspector.edits.syntax_code import ParsedFile, index_of
+from ctrace.inspector.edits.syntax_code import ParsedFile, assignment_of, only
 from ctrace.inspector.edits.syntax_effects import (
     is_literal,
 )
@@ -101,23 +101,10 @@ def _pairs(
 
 def _return(body: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the value of a block that is one `return`."""
-    line = _only(body)
+    line = only(body)
     if not isinstance(line, cst.Return):
         return None
     return line.value
-
-
-def _only(body: cst.CSTNode) -> cst.CSTNode | None:
-    """Return the one small statement of a block."""
-    if isinstance(body, cst.IndentedBlock):
-        if len(body.body) != 1:
-            return None
-        return _only(body.body[0])
-    if isinstance(body, cst.SimpleStatementLine | cst.SimpleStatementSuite):
-        if len(body.body) != 1:
-            return None
-        return body.body[0]
-    return None
 
 
 def _assigned(code: ParsedFile, node: cst.If) -> PureBranch | None:
@@ -155,14 +142,10 @@ def _assignments(body: cst.BaseSuite) -> dict[str, cst.BaseExpression] | None:
         for small in smalls:
             if isinstance(small, cst.Pass):
                 continue
-            if not isinstance(small, cst.Assign) or len(small.targets) != 1:
+            assignment = assignment_of(small)
+            if assignment is None or assignment[0].value in found or read(assignment[1]) & set(found):
                 return None
-            target = small.targets[0].target
-            if not isinstance(target, cst.Name) or target.value in found:
-                return None
-            if read(small.value) & set(found):
-                return None
-            found[target.value] = small.value
+            found[assignment[0].value] = assignment[1]
     return found
 
 
@@ -174,11 +157,9 @@ def bound_before(code: ParsedFile, node: cst.CSTNode) -> set[str]:
     found = set(parameters(function))
     current: cst.CSTNode = node
     while current is not function:
-        block = code.block(current)
-        if block:
-            for one in block[: index_of(block, current)]:
-                if isinstance(one, cst.SimpleStatementLine):
-                    found |= bound(one)
+        for one in code.above(current):
+            if isinstance(one, cst.SimpleStatementLine):
+                found |= bound(one)
         above = code.parent(current)
         if above is None:
             break

@@ -6,7 +6,7 @@ from typing import cast
 
 import libcst as cst
 
-from ctrace.inspector.edits.syntax_code import ParsedFile, walk
+from ctrace.inspector.edits.syntax_code import ParsedFile, small_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_names import dotted, self_attribute
 
@@ -51,9 +51,7 @@ def assigned_value(
     """Return the one plain assignment to `self.name` at the outer level of a function."""
     found: list[tuple[cst.BaseStatement, cst.BaseExpression]] = []
     for line in cast("cst.IndentedBlock", function.body).body:
-        if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
-            continue
-        small = line.body[0]
+        small = small_of(line)
         if isinstance(small, cst.Assign):
             target, value = small.targets[0].target, small.value if len(small.targets) == 1 else None
         elif isinstance(small, cst.AnnAssign):
@@ -65,6 +63,23 @@ def assigned_value(
     if len(found) != 1:
         return None
     return found[0]
+
+
+def made_in_init(code: ParsedFile, call: cst.Call) -> cst.BaseExpression | None:
+    """Return what `__init__` assigns to the attribute that a method calls; None: it is not known, or no attribute."""
+    name, function = self_attribute(call.func), code.function(call)
+    if not name or function is None:
+        return None
+    owner = code.owner(function)
+    if owner is None:
+        return None
+    init = initializer(owner)
+    if init is None:
+        return None
+    found = assigned_value(code, init, name)
+    if found is None:
+        return None
+    return found[1]
 
 
 def mentions(code: ParsedFile, name: str) -> int:

@@ -9,7 +9,7 @@ from typing import cast
 import libcst as cst
 
 from ctrace.inspector.edits.branches import PureBranch
-from ctrace.inspector.edits.classes import assigned_value, initializer, is_plain_module
+from ctrace.inspector.edits.classes import is_plain_module, made_in_init
 from ctrace.inspector.edits.syntax_code import ParsedFile, walk
 from ctrace.inspector.edits.syntax_effects import (
     FACTS,
@@ -237,20 +237,11 @@ def _layer(code: ParsedFile, call: cst.Call) -> str:
 
     Empty: it is not known, or the layer may write to what it gets.
     """
-    function = code.function(call)
-    owner = None
-    if function is not None:
-        owner = code.owner(function)
-    init = None
-    if owner is not None:
-        init = initializer(owner)
-    made = None
-    if init is not None:
-        made = assigned_value(code, init, self_attribute(call.func))
-    if made is None or not isinstance(made[1], cst.Call):
+    made = made_in_init(code, call)
+    if not isinstance(made, cst.Call):
         return ""
-    package, _, kind = full_name(code, made[1].func).rpartition(".")
-    if package != "torch.nn" or _may_be_in_place(kind, made[1]):
+    package, _, kind = full_name(code, made.func).rpartition(".")
+    if package != "torch.nn" or _may_be_in_place(kind, made):
         return ""
     return kind
 
@@ -282,13 +273,10 @@ def _definitions(code: ParsedFile, call: cst.Call, name: str) -> list[cst.CSTNod
         if len(methods) == 1 and code.owner(methods[0]) is owner:
             return list(methods)
         return []
-    init = initializer(owner)
-    made = None
-    if init is not None:
-        made = assigned_value(code, init, name)
-    if made is None or not isinstance(made[1], cst.Call) or not isinstance(made[1].func, cst.Name):
+    made = made_in_init(code, call)
+    if not isinstance(made, cst.Call) or not isinstance(made.func, cst.Name):
         return []
-    kind = made[1].func.value
+    kind = made.func.value
     classes = [one for one in walk(code.module) if isinstance(one, cst.ClassDef) and one.name.value == kind]
     plain = len(classes) == 1 and is_plain_module(classes[0])
     if not plain:

@@ -92,6 +92,25 @@ class ParsedFile:
             above = self.parent(above)
         return above
 
+    def beside(self, node: cst.CSTNode) -> cst.BaseExpression | None:
+        """Return the other operand of the arithmetic that a node is an operand of; None: it is none."""
+        above = self.parent(node)
+        if not isinstance(above, cst.BinaryOperation):
+            return None
+        if above.left is node:
+            return above.right
+        return above.left
+
+    def call_with(self, argument: cst.CSTNode) -> cst.Call | None:
+        """Return the call that gets an expression as an argument; None: it is none of a call."""
+        above = self.parent(argument)
+        call = None
+        if isinstance(above, cst.Arg):  # a base of a class is one, too
+            call = self.parent(above)
+        if not isinstance(call, cst.Call):
+            return None
+        return call
+
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """Yield the nodes around a node, innermost first."""
         above = self.parent(node)
@@ -142,6 +161,13 @@ class ParsedFile:
         if statement is None:
             return []
         return list(walk(statement, skip=(cst.IndentedBlock, cst.Lambda)))
+
+    def above(self, statement: cst.CSTNode) -> list[cst.BaseStatement]:
+        """Return the statements before one in its block."""
+        block = self.block(statement)
+        if not block:
+            return []
+        return block[: index_of(block, statement)]
 
     def block(self, statement: cst.CSTNode) -> list[cst.BaseStatement]:
         """Return the statements of the block that a statement stands in."""
@@ -203,6 +229,48 @@ class EditPlace(Protocol):
 def code_of(place: EditPlace) -> ParsedFile | None:
     """Return the tree of a place's file; None: it is not Python."""
     return _parsed(place.source)
+
+
+def statement_in_function(place: EditPlace) -> tuple[ParsedFile, cst.BaseStatement, cst.FunctionDef] | None:
+    """Return the statement at a place, the tree of its file, and its function; None: there is none in a function."""
+    code = code_of(place)
+    if code is None:
+        return None
+    statement = code.statement(place.line)
+    if statement is None:
+        return None
+    function = code.function(statement)
+    if function is None:
+        return None
+    return code, statement, function
+
+
+def small_of(line: cst.CSTNode) -> cst.BaseSmallStatement | None:
+    """Return the small statement of a line; None: it has several, or is a compound statement."""
+    if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
+        return line.body[0]
+    return None
+
+
+def only(body: cst.CSTNode) -> cst.CSTNode | None:
+    """Return the one small statement of a block; None: it has more, or a compound one."""
+    if isinstance(body, cst.IndentedBlock):
+        if len(body.body) != 1:
+            return None
+        return only(body.body[0])
+    if isinstance(body, cst.SimpleStatementLine | cst.SimpleStatementSuite):
+        if len(body.body) != 1:
+            return None
+        return body.body[0]
+    return None
+
+
+def assignment_of(node: cst.CSTNode | None) -> tuple[cst.Name, cst.BaseExpression] | None:
+    """Return the name and the value of `name = value`; None: a node is something else."""
+    match node:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)], value=value):
+            return name, value
+    return None
 
 
 def lone_statement(place: EditPlace) -> tuple[ParsedFile, cst.SimpleStatementLine, cst.BaseSmallStatement] | None:

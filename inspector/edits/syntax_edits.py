@@ -37,6 +37,11 @@ class Edits:
         kept = {one.value for part in new for one in _comments(part)}
         self._above[node] = [*_leading(node), *_lines(one for one in _inner(node) if one.value not in kept)]
 
+    def in_eager(self, node: cst.SimpleStatementLine, torch: str) -> None:
+        """Let compiled code leave a statement out; `torch` is the module's name in the file."""
+        bare = self._code.text(node.with_changes(leading_lines=[])).strip()
+        self.statement(node, f"if not {torch}.compiler.is_compiling():\n    {bare}")
+
     def before(self, node: cst.BaseStatement, text: str) -> None:
         """Insert statements before one."""
         self._new[node] = (*statements(self._code, text), *self._new.get(node, (node,)))

@@ -238,11 +238,7 @@ def _is_number_beside(code: ParsedFile, node: cst.CSTNode) -> bool:
     def reduces(one: cst.CSTNode) -> bool:
         return isinstance(one, cst.Call) and op_of(code, one) in REDUCED and not is_along(code, one)
 
-    around = code.parent(node)
-    if not reduces(node) or not isinstance(around, cst.BinaryOperation):
+    other = code.beside(node)
+    if not reduces(node) or other is None:
         return False
-    if around.left is node:
-        other = around.right
-    else:
-        other = around.left
     return not reduces(other) and not is_number(other)

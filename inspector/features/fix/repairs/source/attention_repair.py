@@ -15,7 +15,14 @@ from collections.abc import Iterator
 import libcst as cst
 from msgspec import Struct
 
-from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, index_of, walk
+from ctrace.inspector.edits.syntax_code import (
+    ParsedFile,
+    assignment_of,
+    index_of,
+    small_of,
+    statement_in_function,
+    walk,
+)
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_number
 from ctrace.inspector.edits.syntax_names import full_name, module_name, variables
@@ -33,16 +40,10 @@ class _Scores(Struct, frozen=True):
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the attention around a place as one call."""
-
-    code = code_of(place)
-    statement = None
-    if code is not None:
-        statement = code.statement(place.line)
-    function = None
-    if code is not None and statement is not None:
-        function = code.function(statement)
-    if code is None or function is None:
+    found = statement_in_function(place)
+    if found is None:
         return
+    code, _, function = found
     for node in walk(function):
         product = _product(code, node)
         if product is None or code.function(node) is not function:
@@ -121,15 +122,10 @@ def _unnamed(code: ParsedFile, node: cst.BaseExpression, used: list[cst.SimpleSt
 
 def _assigned(line: cst.CSTNode, name: str) -> cst.BaseExpression | None:
     """Return the value of a statement that is one assignment to a name."""
-    small = None
-    if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
-        small = line.body[0]
-    if not isinstance(small, cst.Assign) or len(small.targets) != 1:
+    assignment = assignment_of(small_of(line))
+    if assignment is None or assignment[0].value != name:
         return None
-    target = small.targets[0].target
-    if isinstance(target, cst.Name) and target.value == name:
-        return small.value
-    return None
+    return assignment[1]
 
 
 def _reads(line: cst.CSTNode, name: str) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, index_of, walk
+from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, small_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import (
     REDUCTIONS,
@@ -143,11 +143,10 @@ def _is_own(code: ParsedFile, tensor: str, node: cst.CSTNode) -> bool:
 
 def _assigned_just_before(code: ParsedFile, name: str, tensor: str, statement: cst.CSTNode) -> cst.CSTNode | None:
     """Return the value that a block assigns to a name above a statement, if neither it nor the tensor changed since."""
-    block = code.block(statement)
-    for line in reversed(block[: index_of(block, statement)] if block else []):
-        if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+    for line in reversed(code.above(statement)):
+        small = small_of(line)
+        if small is None:
             return None
-        small = line.body[0]
         if isinstance(small, cst.Assign) and bound(small) == {name}:
             return small.value
         if bound(line) & {name, tensor} or not isinstance(small, cst.Assign) or not is_pure(code, small.value):

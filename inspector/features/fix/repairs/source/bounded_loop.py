@@ -17,7 +17,7 @@ from msgspec import Struct
 from ctrace.inspector.edits.branches import bound_before
 from ctrace.inspector.edits.conditions import as_tensor
 from ctrace.inspector.edits.shared_names import escaping
-from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, index_of
+from ctrace.inspector.edits.syntax_code import ParsedFile, assignment_of, small_of, statement_in_function
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_literal, is_pure, is_smooth
 from ctrace.inspector.edits.syntax_names import fresh, parameters, read, torch_name, variables
@@ -40,11 +40,11 @@ class _Counted(Struct, frozen=True):
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the loop at a place with a fixed number of rounds."""
-    code = code_of(place)
-    if code is None:
+    found = statement_in_function(place)
+    if found is None:
         return
-    loop = code.statement(place.line)
-    if not isinstance(loop, cst.While) or loop.orelse is not None or code.function(loop) is None:
+    code, loop, _ = found
+    if not isinstance(loop, cst.While) or loop.orelse is not None:
         return
     test, counted = _split(code, loop)
     condition = as_tensor(code, test)
@@ -104,10 +104,9 @@ def _counter(code: ParsedFile, loop: cst.While, test: cst.BaseExpression) -> _Co
     target, name = test.comparisons[0], test.left.value
     if not isinstance(target.operator, cst.LessThan) or not isinstance(target.comparator, cst.Integer | cst.Name):
         return None
-    block = code.block(loop)
     starts = [
         line
-        for line in (block[: index_of(block, loop)] if block else [])
+        for line in code.above(loop)
         if isinstance(line, cst.SimpleStatementLine) and code.text(line).strip().replace(" ", "") == f"{name}=0"
     ]
     function = code.function(loop)
@@ -116,20 +115,14 @@ def _counter(code: ParsedFile, loop: cst.While, test: cst.BaseExpression) -> _Co
         uses = [one for one in variables(function) if one.value == name]
     steps = [line for line in loop.body.body if _is_step(code, line, name)]
     # Its start, its test and its step; `i = i + 1` has it twice.
-    expected = 3 if steps and isinstance(_small(steps[0]), cst.AugAssign) else 4
+    expected = 3 if steps and isinstance(small_of(steps[0]), cst.AugAssign) else 4
     if len(starts) != 1 or len(steps) != 1 or len(uses) != expected:
         return None
     return _Counted(name, starts[0], code.text(target.comparator))
 
 
-def _small(line: cst.CSTNode) -> cst.CSTNode | None:
-    if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
-        return line.body[0]
-    return None
-
-
 def _is_step(code: ParsedFile, line: cst.CSTNode, name: str) -> bool:
-    small = _small(line)
+    small = small_of(line)
     text = ""
     if small is not None:
         text = code.text(small).replace(" ", "")
@@ -142,15 +135,13 @@ def _assignments(code: ParsedFile, loop: cst.While, counter: str) -> list[tuple[
     for line in loop.body.body:
         if counter and _is_step(code, line, counter):
             continue
-        small = _small(line)
-        if not isinstance(small, cst.Assign) or len(small.targets) != 1:
+        assignment = assignment_of(small_of(line))
+        if assignment is None:
             return None
-        target = small.targets[0].target
-        if not isinstance(target, cst.Name) or is_literal(small.value) or counter in read(small.value):
+        name, value = assignment
+        if is_literal(value) or counter in read(value) or not is_pure(code, value) or not is_smooth(code, value):
             return None
-        if not is_pure(code, small.value) or not is_smooth(code, small.value):
-            return None
-        found.append((target.value, small.value))
+        found.append((name.value, value))
     return found or None
 
 
@@ -161,11 +152,8 @@ def _escapes(code: ParsedFile, loop: cst.While, names: set[str]) -> bool:
     shown = names & escaping(code, loop)
     if shown & set(parameters(function)):
         return True
-    block = code.block(loop)
-    if not block:
-        return False
-    for line in block[: index_of(block, loop)]:
-        small = _small(line)
+    for line in code.above(loop):
+        small = small_of(line)
         if not isinstance(small, cst.Assign) or not isinstance(small.value, cst.Name | cst.Attribute | cst.Subscript):
             continue
         if any(isinstance(one.target, cst.Name) and one.target.value in shown for one in small.targets):

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import libcst as cst
 from msgspec import Struct
 
-from ctrace.inspector.edits.syntax_code import ParsedFile, lone_statement
+from ctrace.inspector.edits.syntax_code import ParsedFile, assignment_of, lone_statement
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import op_of
 from ctrace.inspector.edits.syntax_names import assigned, dotted, full_name, torch_name, variables
@@ -48,10 +48,11 @@ def copy_at(place: RepairPlace) -> Copy | None:
         return None
     code, statement, small = found
     function = code.function(statement)
-    if not isinstance(small, cst.Assign) or len(small.targets) != 1 or function is None:
+    assignment = assignment_of(small)
+    if assignment is None or function is None:
         return None
-    target, call = small.targets[0].target, small.value
-    if not isinstance(target, cst.Name) or not isinstance(call, cst.Call) or len(call.args) != 1:
+    target, call = assignment
+    if not isinstance(call, cst.Call) or len(call.args) != 1:
         return None
     kind, original = full_name(code, call.func), call.args[0].value
     if kind not in {"copy.deepcopy", "copy.copy"} or call.args[0].star or not dotted(original):
@@ -100,10 +101,8 @@ def _reads_attribute(code: ParsedFile, name: cst.Name) -> bool:
         call = code.parent(above)
         is_called = isinstance(call, cst.Call) and call.func is above
         return not is_called and above.attr.value not in TENSOR_ATTRIBUTES - {"grad"}
-    call = None
-    if isinstance(above, cst.Arg):
-        call = code.parent(above)
-    return isinstance(call, cst.Call) and dotted(call.func) in {"getattr", "hasattr", "vars", "dir"}
+    asking = code.call_with(name)
+    return asking is not None and dotted(asking.func) in {"getattr", "hasattr", "vars", "dir"}
 
 
 def _clone(text: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ctrace.inspector.edits.syntax_code import code_of
+from ctrace.inspector.edits.syntax_code import statement_in_function
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_names import full_name, module_name, torch_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
@@ -33,14 +33,14 @@ _WATCHES = frozenset(
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the context at a place, entered in eager only."""
-    code = code_of(place)
-    if code is None:
+    found = statement_in_function(place)
+    if found is None:
         return
-    statement = code.statement(place.line)
+    code, statement, _ = found
     if not isinstance(statement, cst.With) or len(statement.items) != 1 or statement.asynchronous:
         return
     item = statement.items[0]
-    if item.asname is not None or not isinstance(item.item, cst.Call) or code.function(statement) is None:
+    if item.asname is not None or not isinstance(item.item, cst.Call):
         return
     name = full_name(code, item.item.func)
     if name not in _WATCHES:

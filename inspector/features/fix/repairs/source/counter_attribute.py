@@ -21,7 +21,7 @@ from ctrace.inspector.edits.classes import (
     is_plain_module,
     mentions,
 )
-from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, walk
+from ctrace.inspector.edits.syntax_code import ParsedFile, statement_in_function, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_number, number
 from ctrace.inspector.edits.syntax_names import self_attribute, torch_name
@@ -30,17 +30,12 @@ from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, Sour
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the counters at a place, or named by the finding, as buffers."""
-    code = code_of(place)
-    statement = None
-    if code is not None:
-        statement = code.statement(place.line)
-    function = None
-    if code is not None and statement is not None:
-        function = code.function(statement)
-    owner = None
-    if code is not None and function is not None:
-        owner = code.owner(function)
-    if code is None or statement is None or owner is None or not is_plain_module(owner):
+    found = statement_in_function(place)
+    if found is None:
+        return
+    code, statement, function = found
+    owner = code.owner(function)
+    if owner is None or not is_plain_module(owner):
         return
     here = {self_attribute(node) for node in walk(statement)} - {""}
     for name in sorted(here | {one.removeprefix("self.") for one in place.names}):
@@ -108,12 +103,9 @@ def _is_float(code: ParsedFile, use: cst.Attribute) -> bool:
     """Whether Python computes a float from an attribute and a number, which a tensor would round to float32."""
     node = code.parent(use)
     assert isinstance(node, cst.BinaryOperation)
-    if node.left is use:
-        other = node.right
-    else:
-        other = node.left
+    other = code.beside(use)
     divides = isinstance(node.operator, cst.Divide)
-    return is_number(other) and (divides or isinstance(number(other), float))
+    return other is not None and is_number(other) and (divides or isinstance(number(other), float))
 
 
 def _limit(code: ParsedFile, use: cst.Attribute) -> tuple[cst.Call, str] | None:
@@ -124,15 +116,12 @@ def _limit(code: ParsedFile, use: cst.Attribute) -> tuple[cst.Call, str] | None:
     node = code.parent(use)
     if not isinstance(node, cst.BinaryOperation):
         return None
-    argument = code.parent(node)
-    call = None
-    if isinstance(argument, cst.Arg):
-        call = code.parent(argument)
-    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Name) or len(call.args) != 2:
+    call = code.call_with(node)
+    if call is None or not isinstance(call.func, cst.Name) or len(call.args) != 2:
         return None
     if call.func.value not in {"min", "max"} or not isinstance(node.operator, cst.Divide):
         return None
-    other = next(arg.value for arg in call.args if arg is not argument)
+    other = next(arg.value for arg in call.args if arg.value is not node)
     if not is_number(other) or not isinstance(number(other), float):
         return None
     return call, "<" if call.func.value == "min" else ">"

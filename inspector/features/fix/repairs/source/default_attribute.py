@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ctrace.inspector.edits.classes import after_super, initializer, is_plain_module, mentions
-from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, walk
+from ctrace.inspector.edits.syntax_code import ParsedFile, only, statement_in_function, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_number
 from ctrace.inspector.edits.syntax_names import full_name
@@ -25,17 +25,12 @@ _CONSTANT = frozenset({"torch.zeros", "torch.ones", "torch.arange", "torch.eye",
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the attribute at a place, set in `__init__`."""
-    code = code_of(place)
-    statement = None
-    if code is not None:
-        statement = code.statement(place.line)
-    function = None
-    if code is not None and statement is not None:
-        function = code.function(statement)
-    owner = None
-    if code is not None and function is not None:
-        owner = code.owner(function)
-    if code is None or statement is None or owner is None or not is_plain_module(owner):
+    found = statement_in_function(place)
+    if found is None:
+        return
+    code, statement, function = found
+    owner = code.owner(function)
+    if owner is None or not is_plain_module(owner):
         return
     init = initializer(owner)
     if init is None or init is function:
@@ -69,13 +64,7 @@ def _lazy(code: ParsedFile, owner: cst.ClassDef, init: cst.FunctionDef, node: cs
     name = _name(call.args[1].value)
     if code.text(call.args[0].value) != "self" or not name or not _is_ours(code, owner, name, 1):
         return
-    body = node.body.body
-    line = None
-    if len(body) == 1:
-        line = body[0]
-    small: cst.CSTNode | None = line
-    if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
-        small = line.body[0]
+    small = only(node.body)
     if not isinstance(small, cst.Assign) or [code.text(one.target) for one in small.targets] != [f"self.{name}"]:
         return
     if not _is_constant(small.value) and not _is_constant_tensor(code, small.value):

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ctrace.inspector.edits.classes import assigned_value, initializer
+from ctrace.inspector.edits.classes import made_in_init
 from ctrace.inspector.edits.syntax_code import ParsedFile, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_pure_call
-from ctrace.inspector.edits.syntax_names import bound, dotted, full_name, read, self_attribute
+from ctrace.inspector.edits.syntax_names import bound, dotted, full_name, read
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.source.clone_copy import copy_at
 
@@ -62,18 +62,9 @@ def _may_write(code: ParsedFile, call: cst.Call, here: cst.CSTNode) -> bool:
         return False
     if is_pure_call(code, call):
         return False
-    name, function = self_attribute(call.func), code.function(call)
-    owner = None
-    if function is not None:
-        owner = code.owner(function)
-    init = None
-    if owner is not None:
-        init = initializer(owner)
-    made = None
-    if init is not None and name:
-        made = assigned_value(code, init, name)
+    made = made_in_init(code, call)
     # A submodule knows neither this module nor what it keeps.
-    return made is None or not full_name(code, getattr(made[1], "func", made[1])).startswith("torch.nn.")
+    return made is None or not full_name(code, getattr(made, "func", made)).startswith("torch.nn.")
 
 
 def _only_reads(code: ParsedFile, name: cst.Name) -> bool:

@@ -59,13 +59,10 @@ def _may_stop(node: cst.GeneratorExp) -> bool:
 
 def _consumer(code: ParsedFile, node: cst.CSTNode) -> cst.Call | None:
     """Return the call whose only positional argument a node is."""
-    above = code.parent(node)
-    call = None
-    if isinstance(above, cst.Arg):
-        call = code.parent(above)
-    if not isinstance(call, cst.Call) or not isinstance(above, cst.Arg) or above.star or above.keyword:
+    call = code.call_with(node)
+    if call is None or call.args[0].value is not node or call.args[0].star or call.args[0].keyword:
         return None
-    if call.args[0] is above and all(arg is above or arg.keyword for arg in call.args):
+    if all(arg.keyword for arg in call.args[1:]):
         return call
     return None
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, walk
+from ctrace.inspector.edits.syntax_code import ParsedFile, statement_in_function, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_pure
 from ctrace.inspector.edits.syntax_names import self_attribute, torch_name
@@ -23,15 +23,10 @@ _READS = frozenset({"item", "detach", "cpu", "tolist"})
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the growth of a list at a place, guarded."""
-    code = code_of(place)
-    first = None
-    if code is not None:
-        first = code.statement(place.line)
-    function = None
-    if code is not None and first is not None:
-        function = code.function(first)
-    if code is None or function is None:
+    found = statement_in_function(place)
+    if found is None:
         return
+    code, first, function = found
     for statement in walk(function):
         if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
             continue
@@ -45,8 +40,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
         torch = torch_name(code, edits)
         if torch is None:
             return
-        bare = code.text(statement.with_changes(leading_lines=[])).strip()
-        edits.statement(statement, f"if not {torch}.compiler.is_compiling():\n    {bare}")
+        edits.in_eager(statement, torch)
         question = f"May compiled code leave `self.{name}` as it is?"
         yield SourceRewrite(edits.apply(), f"Append to `self.{name}` in eager only.", question=question)
 

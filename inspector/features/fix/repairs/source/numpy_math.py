@@ -65,12 +65,9 @@ def _new(code: ParsedFile, name: str, math: str, argument: str) -> str | None:
 
 def _is_made_int(code: ParsedFile, node: cst.Call) -> bool:
     """Whether a product of a shape goes into `int()`: NumPy's is 1.0 for no sizes, and may overflow otherwise."""
-    above = code.parent(node)
-    call = None
-    if isinstance(above, cst.Arg):
-        call = code.parent(above)
+    call = code.call_with(node)
     return (
-        isinstance(call, cst.Call)
+        call is not None
         and full_name(code, call.func) == "int"
         and not isinstance(node.args[0].value, cst.List | cst.Tuple)
     )
@@ -78,14 +75,11 @@ def _is_made_int(code: ParsedFile, node: cst.Call) -> bool:
 
 def _is_plain(code: ParsedFile, node: cst.Call) -> bool:
     """Whether the value goes into arithmetic or into a call that converts it to a number."""
-    above = code.parent(node)
-    if isinstance(above, cst.Arg):
-        call = code.parent(above)
-        name = ""
-        if isinstance(call, cst.Call):
-            name = full_name(code, call.func)
+    call = code.call_with(node)
+    if call is not None:
+        name = full_name(code, call.func)
         return name in {"int", "float", "range"} or name.rpartition(".")[2] in {"view", "reshape", "new_zeros"}
-    return isinstance(above, cst.BinaryOperation)
+    return code.beside(node) is not None
 
 
 def _is_number(code: ParsedFile, node: cst.BaseExpression, *, sequence: bool = False, depth: int = 0) -> bool:

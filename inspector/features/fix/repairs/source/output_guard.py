@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, walk
+from ctrace.inspector.edits.syntax_code import ParsedFile, small_of, statement_in_function, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_pure
 from ctrace.inspector.edits.syntax_names import dotted, full_name, torch_name
@@ -28,9 +28,7 @@ _ITEM = frozenset({"item"})
 
 def _is_output(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether a statement is one call that prints, logs or warns, with arguments that only compute values."""
-    if not isinstance(node, cst.SimpleStatementLine) or len(node.body) != 1:
-        return False
-    small = node.body[0]
+    small = small_of(node)
     if not isinstance(small, cst.Expr) or not isinstance(small.value, cst.Call):
         return False
     call = small.value
@@ -81,12 +79,10 @@ def _only_reads(code: ParsedFile, node: cst.CSTNode) -> bool:
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the output at a place, guarded."""
-    code = code_of(place)
-    if code is None:
+    found = statement_in_function(place)
+    if found is None:
         return
-    statement = code.statement(place.line)
-    if statement is None or code.function(statement) is None:
-        return
+    code, statement, _ = found
     edits = Edits(code)
     torch = torch_name(code, edits)
     if torch is None:
@@ -94,8 +90,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     guard = f"not {torch}.compiler.is_compiling()"
     if isinstance(statement, cst.SimpleStatementLine) and _is_output(code, statement):
         name = _called(code, statement)
-        bare = code.text(statement.with_changes(leading_lines=[])).strip()
-        edits.statement(statement, f"if {guard}:\n    {bare}")
+        edits.in_eager(statement, torch)
     elif isinstance(statement, cst.If) and _only_output(code, statement):
         name = _called(code, statement.body.body[0])
         test = code.text(statement.test)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ctrace.inspector.edits.branches import bound_before
-from ctrace.inspector.edits.syntax_code import ParsedFile, index_of, lone_statement, walk
+from ctrace.inspector.edits.syntax_code import ParsedFile, lone_statement, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_names import torch_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
@@ -58,8 +58,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
 def _mask(code: ParsedFile, node: cst.BaseExpression, statement: cst.CSTNode) -> str | None:
     """Return the comparison behind a mask: `choice == i`, where i counts the loop."""
     if isinstance(node, cst.Name):
-        block = code.block(statement)
-        for line in reversed(block[: index_of(block, statement)] if block else []):
+        for line in reversed(code.above(statement)):
             small = None
             if isinstance(line, cst.SimpleStatementLine):
                 small = line.body[0]

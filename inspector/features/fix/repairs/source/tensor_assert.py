@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ctrace.inspector.edits.conditions import as_tensor
-from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, walk
+from ctrace.inspector.edits.syntax_code import ParsedFile, only, statement_in_function, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_pure
 from ctrace.inspector.edits.syntax_names import torch_name
@@ -26,12 +26,10 @@ _ITEM = frozenset({"item", "tolist"})
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the check at a place for compiled code."""
-    code = code_of(place)
-    if code is None:
+    found = statement_in_function(place)
+    if found is None:
         return
-    statement = code.statement(place.line)
-    if statement is None or code.function(statement) is None:
-        return
+    code, statement, _ = found
     if isinstance(statement, cst.If) and _only_raises(statement):
         yield from _guarded(code, statement)
     elif isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
@@ -42,13 +40,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
 
 def _only_raises(node: cst.If) -> bool:
     """Whether the block of an `if` is one `raise`, and there is no `else`."""
-    line = None
-    if len(node.body.body) == 1:
-        line = node.body.body[0]
-    small: cst.CSTNode | None = line
-    if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
-        small = line.body[0]
-    return node.orelse is None and isinstance(small, cst.Raise)
+    return node.orelse is None and isinstance(only(node.body), cst.Raise)
 
 
 def _is_of_tensors(code: ParsedFile, test: cst.BaseExpression) -> bool:
@@ -91,8 +83,7 @@ def _asserted(code: ParsedFile, statement: cst.SimpleStatementLine, node: cst.As
     edits = Edits(code)
     torch = torch_name(code, edits)
     if torch is not None:
-        bare = code.text(statement.with_changes(leading_lines=[])).strip()
-        edits.statement(statement, f"if not {torch}.compiler.is_compiling():\n    {bare}")
+        edits.in_eager(statement, torch)
         question = f"May compiled code go on without the assertion of `{text}`?"
         yield SourceRewrite(edits.apply(), f"Assert `{text}` in eager only.", question=question, needs_inputs=(text,))
 

@@ -16,7 +16,7 @@ from typing import cast
 import libcst as cst
 
 from ctrace.inspector.edits.branches import PureBranch, branch_at
-from ctrace.inspector.edits.classes import assigned_value, initializer
+from ctrace.inspector.edits.classes import made_in_init
 from ctrace.inspector.edits.conditions import as_tensor
 from ctrace.inspector.edits.masking import is_maskable, needs_mask
 from ctrace.inspector.edits.shared_names import returned_as_is
@@ -29,7 +29,7 @@ from ctrace.inspector.edits.syntax_effects import (
     op_of,
     shape_of,
 )
-from ctrace.inspector.edits.syntax_names import full_name, read, self_attribute, torch_name
+from ctrace.inspector.edits.syntax_names import full_name, read, torch_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.knowledge.counting import words
 
@@ -138,19 +138,10 @@ def _is_in_place(code: ParsedFile, argument: cst.Arg) -> bool:
 
 def _is_module(code: ParsedFile, call: cst.Call) -> bool:
     """Whether a call is one of a submodule whose forward only computes, by the class that `__init__` makes it of."""
-    name, function = self_attribute(call.func), code.function(call)
-    owner = None
-    if function is not None:
-        owner = code.owner(function)
-    init = None
-    if owner is not None:
-        init = initializer(owner)
-    made = None
-    if init is not None and name:
-        made = assigned_value(code, init, name)
-    if made is None or not isinstance(made[1], cst.Call):
+    made = made_in_init(code, call)
+    if not isinstance(made, cst.Call):
         return False
-    kind = full_name(code, made[1].func).rpartition(".")
+    kind = full_name(code, made.func).rpartition(".")
     hooked = any(isinstance(one, cst.Attribute) and "hook" in one.attr.value for one in walk(code.module))
     return kind[0] == "torch.nn" and kind[2] in _MODULES and not hooked
 

@@ -19,7 +19,7 @@ import libcst as cst
 
 from ctrace.inspector.edits.branches import bound_before
 from ctrace.inspector.edits.classes import mentions
-from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, walk
+from ctrace.inspector.edits.syntax_code import ParsedFile, assignment_of, code_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import (
     FACTS,
@@ -157,17 +157,13 @@ def _used_by(code: ParsedFile, node: cst.Call) -> tuple[str, cst.BaseExpression 
 
     Where that is a name, its dtype can be asked for at the line that reads the number.
     """
-    above = code.parent(node)
     beside = _beside(code, node)
     if beside is not None:
         return "", beside
-    if (
-        not isinstance(above, cst.Assign)
-        or len(above.targets) != 1
-        or not isinstance(above.targets[0].target, cst.Name)
-    ):
+    assignment, function = assignment_of(code.parent(node)), code.function(node)
+    if assignment is None:
         return "", None
-    name, function = above.targets[0].target, code.function(node)
+    name = assignment[0]
     if function is None:
         return "", None
     uses = [one for one in variables(function) if one.value == name.value and one is not name]
@@ -197,11 +193,8 @@ def _beside(code: ParsedFile, node: cst.CSTNode) -> cst.BaseExpression | None:
         return None
     if not isinstance(above.operator, cst.Add | cst.Subtract | cst.Multiply | cst.Divide):
         return None
-    if above.left is node:
-        other = above.right
-    else:
-        other = above.left
-    if is_literal(other) or scalar_of(code, other) is not None:
+    other = code.beside(node)
+    if other is None or is_literal(other) or scalar_of(code, other) is not None:
         return None
     if isinstance(other, cst.Name):
         if _is_number(code, other):
@@ -243,12 +236,10 @@ def _is_number(code: ParsedFile, name: cst.Name) -> bool:
 
 def _chained(code: ParsedFile, node: cst.Call, tensor: cst.BaseExpression) -> Iterator[SourceRewrite]:
     """Yield a number that goes through arithmetic with numbers before it meets a tensor, in float64 throughout."""
-    above, function = code.parent(node), code.function(node)
-    if not isinstance(above, cst.Assign) or len(above.targets) != 1 or function is None:
+    assignment, function = assignment_of(code.parent(node)), code.function(node)
+    if assignment is None or function is None:
         return
-    target = above.targets[0].target
-    if not isinstance(target, cst.Name):
-        return
+    target = assignment[0]
     chosen: list[cst.Call] = []
     if not _stays_number(code, target, function, chosen, 0):
         return
@@ -278,7 +269,8 @@ def _stays_number(
     if not uses or depth > 3 or any(code.function(one) is not function for one in uses):
         return False
     for use in uses:
-        if _beside(code, use) is not None and not _is_constant(code, _other(code, use)):
+        other = code.beside(use)
+        if _beside(code, use) is not None and other is not None and not _is_constant(code, other):
             continue
         node: cst.CSTNode = use
         above = code.parent(node)
@@ -286,20 +278,10 @@ def _stays_number(
             if isinstance(above, cst.Call):
                 chosen.append(above)
             node, above = above, code.parent(above)
-        if not isinstance(above, cst.Assign) or len(above.targets) != 1 or node is use:
-            return False
-        name = above.targets[0].target
-        if not isinstance(name, cst.Name) or not _stays_number(code, name, function, chosen, depth + 1):
+        assignment = assignment_of(above)
+        if assignment is None or node is use or not _stays_number(code, assignment[0], function, chosen, depth + 1):
             return False
     return True
-
-
-def _other(code: ParsedFile, node: cst.CSTNode) -> cst.BaseExpression:
-    above = code.parent(node)
-    assert isinstance(above, cst.BinaryOperation)
-    if above.left is node:
-        return above.right
-    return above.left
 
 
 def _is_constant(code: ParsedFile, node: cst.BaseExpression) -> bool:
@@ -320,10 +302,11 @@ def _is_numeric(code: ParsedFile, above: cst.CSTNode, node: cst.CSTNode) -> bool
     """Whether a node is an operand of exact arithmetic with a number."""
     if not isinstance(above, cst.BinaryOperation):
         return False
+    other = code.beside(node)
     plain = isinstance(above.operator, cst.Add | cst.Subtract | cst.Multiply | cst.Divide)
     # A tensor divided by zero is infinite, a number raises: the divisor must be a nonzero number, or guarded.
     divides = isinstance(above.operator, cst.Divide) and above.right is node
-    return plain and _is_constant(code, _other(code, node)) and (not divides or _is_positive(code, node))
+    return plain and other is not None and _is_constant(code, other) and (not divides or _is_positive(code, node))
 
 
 def _is_positive(code: ParsedFile, node: cst.CSTNode) -> bool:
