@@ -19,20 +19,20 @@ class BranchSide(Struct, frozen=True):
 
     target: str
     """A name, or empty: the value is returned."""
-    yes: object
-    no: object
+    yes: cst.BaseExpression
+    no: cst.BaseExpression
 
 
 class PureBranch(Struct, frozen=True):
     """A branch whose sides only compute values."""
 
-    test: object
+    test: cst.BaseExpression
     sides: tuple[BranchSide, ...]
-    replaced: object
+    replaced: cst.If
     """The statement that the new ones replace."""
-    removed: tuple[object, ...] = ()
+    removed: tuple[cst.BaseStatement, ...] = ()
     """Statements after it that they replace as well."""
-    guard: object = None
+    guard: cst.BaseExpression | None = None
     """A condition that Python goes on testing first, as an `if` around the new statements."""
 
 
@@ -83,7 +83,7 @@ def _returned(code: ParsedFile, node: cst.If) -> PureBranch | None:
 
 
 def _pairs(
-    node: cst.If, yes: cst.BaseExpression, no: cst.BaseExpression, removed: tuple[cst.CSTNode, ...] = ()
+    node: cst.If, yes: cst.BaseExpression, no: cst.BaseExpression, removed: tuple[cst.BaseStatement, ...] = ()
 ) -> PureBranch | None:
     """Return the sides of two returned values: tuples of one length, or single values."""
     if isinstance(yes, cst.Tuple) and isinstance(no, cst.Tuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import libcst as cst
+import libcst.matchers as m
 
 from ctrace.inspector.edits.syntax_code import ParsedFile, walk
 from ctrace.inspector.edits.syntax_effects import (
@@ -25,6 +26,7 @@ _SCALARS = words(
     """
 )
 _ITEM = frozenset({"item"})
+_ITEM_CALL = m.Call(func=m.Attribute(attr=m.Name("item")))
 _ALL = frozenset({"any", "all"})
 _OF_NUMBERS = frozenset({"abs", "min", "max", "round", "sum", "pow"})
 """Functions of Python that return a number for numbers, and a tensor for tensors."""
@@ -193,7 +195,7 @@ def _is_boolean(code: ParsedFile, node: cst.BaseExpression, depth: int = 0) -> b
 
 
 def _is_item(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "item"
+    return m.matches(node, _ITEM_CALL)
 
 
 def _is_exact(value: float) -> bool:

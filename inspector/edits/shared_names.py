@@ -18,7 +18,7 @@ from ctrace.inspector.edits.syntax_effects import (
     TESTS,
     is_number,
     is_pure_call,
-    may_write_by_argument,
+    may_let_write,
     op_of,
 )
 from ctrace.inspector.edits.syntax_names import (
@@ -40,13 +40,10 @@ def returned_as_is(code: ParsedFile, branch: PureBranch) -> set[str] | None:
     sides: a caller that also holds the existing tensor can tell. None if a line of the function stores such a tensor,
     changes it in place or compares it by identity.
     """
-    assert isinstance(branch.replaced, cst.CSTNode)
     found = set()
     for side in branch.sides:
         bare = [
-            one
-            for one in (side.yes, side.no)
-            if isinstance(one, cst.CSTNode) and _is_view(code, one) and not is_unshared(code, one, branch.replaced)
+            one for one in (side.yes, side.no) if _is_view(code, one) and not is_unshared(code, one, branch.replaced)
         ]
         if not bare:
             continue
@@ -218,7 +215,7 @@ def _passed_names(call: cst.Call) -> set[str]:
 def _is_harmless(code: ParsedFile, call: cst.Call, deep: int) -> bool:
     """Whether a call certainly neither writes to what it gets nor keeps it, by its name or by its code in this file."""
     whole = full_name(code, call.func)
-    if may_write_by_argument(call):
+    if any(map(may_let_write, call.args)):
         return False
     if is_pure_call(code, call) or whole in _HARMLESS:
         return True

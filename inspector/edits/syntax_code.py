@@ -273,6 +273,14 @@ def assignment_of(node: cst.CSTNode | None) -> tuple[cst.Name, cst.BaseExpressio
     return None
 
 
+def index_in(node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the one index of `tensor[index]`; None: a node has several, or a slice, or is something else."""
+    match node:
+        case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(value=index, star=None))]):
+            return index
+    return None
+
+
 def lone_statement(place: EditPlace) -> tuple[ParsedFile, cst.SimpleStatementLine, cst.BaseSmallStatement] | None:
     """Return the statement at a place and the tree of its file; None: it is a compound one, or shares its line."""
     code = code_of(place)

@@ -6,8 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import libcst as cst
+import libcst.matchers as m
 
 from ctrace.inspector.edits.syntax_code import ParsedFile, walk
+
+_DOCSTRING = m.SimpleStatementLine(
+    body=[m.Expr(value=m.SimpleString() | m.ConcatenatedString()), m.ZeroOrMore(m.DoNotCare())]
+)
 
 
 class Edits:
@@ -160,11 +165,7 @@ def statements(code: ParsedFile, text: str) -> list[cst.BaseStatement]:
 
 
 def _is_docstring(node: cst.CSTNode) -> bool:
-    return (
-        isinstance(node, cst.SimpleStatementLine)
-        and isinstance(node.body[0], cst.Expr)
-        and isinstance(node.body[0].value, cst.SimpleString | cst.ConcatenatedString)
-    )
+    return m.matches(node, _DOCSTRING)
 
 
 def _last_import(body: Sequence[cst.CSTNode]) -> int | None:

@@ -103,19 +103,16 @@ def is_pure(code: ParsedFile, node: cst.CSTNode, extra: frozenset[str] = frozens
     return True
 
 
-def may_write_by_argument(call: cst.Call) -> bool:
+def may_let_write(argument: cst.Arg) -> bool:
     """Whether an argument may let an op write to a tensor: `out=y`, `inplace=True`, or True in `F.relu(x, True)`."""
-    for arg in call.args:
-        if arg.keyword is not None and arg.keyword.value in {"out", "inplace"}:
-            return True
-        if arg.keyword is None and isinstance(arg.value, cst.Name) and arg.value.value == "True":
-            return True
-    return False
+    if argument.keyword is not None:
+        return argument.keyword.value in {"out", "inplace"}
+    return isinstance(argument.value, cst.Name) and argument.value.value == "True"
 
 
 def is_pure_call(code: ParsedFile, call: cst.Call, extra: frozenset[str] = frozenset()) -> bool:
     """Whether a call runs a known op that only computes its value; its arguments may do more."""
-    if may_write_by_argument(call):
+    if any(map(may_let_write, call.args)):
         return False
     if isinstance(call.func, cst.Name) and call.func.value in _BUILTINS:
         return full_name(code, call.func) == call.func.value

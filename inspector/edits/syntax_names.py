@@ -141,3 +141,11 @@ def self_attribute(node: cst.CSTNode, owner: str = "self") -> str:
     if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == owner:
         return node.attr.value
     return ""
+
+
+def read_by_item(node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the tensor of `tensor.item()`; None: a node is something else."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=tensor, attr=cst.Name(value="item")), args=[]):
+            return tensor
+    return None

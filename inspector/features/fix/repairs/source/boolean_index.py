@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, small_of, walk
+from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, index_in, small_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import (
     REDUCTIONS,
@@ -84,9 +84,9 @@ def _written(code: ParsedFile, statement: cst.SimpleStatementLine, small: cst.CS
 
 def mask_of(code: ParsedFile, node: cst.Subscript, statement: cst.CSTNode) -> str | None:
     """Return the mask of a boolean index that certainly has the shape of the tensor."""
-    if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index) or not isinstance(node.value, cst.Name):
+    mask = index_in(node)
+    if mask is None or not isinstance(node.value, cst.Name):
         return None
-    mask = node.slice[0].slice.value
     return mask_text(code, node.value.value, mask, statement)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import libcst as cst
 from msgspec import Struct
 
-from ctrace.inspector.edits.syntax_code import ParsedFile, assignment_of, lone_statement
+from ctrace.inspector.edits.syntax_code import ParsedFile, assignment_of, index_in, lone_statement
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import op_of
 from ctrace.inspector.edits.syntax_names import assigned, dotted, full_name, torch_name, variables
@@ -113,10 +113,9 @@ def _clone(text: str) -> str:
 def _is_dictionary(code: ParsedFile, name: cst.Name) -> bool:
     """Whether a use of a name reads it by a string key."""
     above = code.parent(name)
-    if not isinstance(above, cst.Subscript) or above.value is not name or len(above.slice) != 1:
+    if not isinstance(above, cst.Subscript) or above.value is not name:
         return False
-    index = above.slice[0].slice
-    return isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
+    return isinstance(index_in(above), cst.SimpleString)
 
 
 def _is_plain(code: ParsedFile, node: cst.BaseExpression) -> bool:

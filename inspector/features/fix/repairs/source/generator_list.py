@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import libcst as cst
+import libcst.matchers as m
 
 from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
@@ -20,6 +21,7 @@ from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, Sour
 
 _WHOLE = frozenset({"sum", "list", "tuple", "set", "max", "min", "sorted", "torch.stack", "torch.cat"})
 _EARLY = frozenset({"any", "all"})
+_NEXT = m.Call(func=m.Name("next") | m.Attribute(attr=m.Name("__next__")))
 
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
@@ -51,10 +53,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
 
 def _may_stop(node: cst.GeneratorExp) -> bool:
     """Whether an element may raise StopIteration: a generator raises RuntimeError instead, a list does not."""
-    called = [one.func for one in walk(node) if isinstance(one, cst.Call)]
-    return any(isinstance(one, cst.Name) and one.value == "next" for one in called) or any(
-        isinstance(one, cst.Attribute) and one.attr.value == "__next__" for one in called
-    )
+    return bool(m.findall(node, _NEXT))
 
 
 def _consumer(code: ParsedFile, node: cst.CSTNode) -> cst.Call | None:

@@ -7,7 +7,6 @@ before either side, as before, and no side draws, so eager calls draw the same n
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
 
 import libcst as cst
 
@@ -37,11 +36,10 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
         branch = guarded_branch_at(code, statement)
     if branch is None or isinstance(branch.test, cst.BooleanOperation):
         return
-    test = cast("cst.BaseExpression", branch.test)
-    drawing = [full_name(code, each.func) for each in walk(test) if isinstance(each, cst.Call)]
+    drawing = [full_name(code, each.func) for each in walk(branch.test) if isinstance(each, cst.Call)]
     if not {f"torch.{name}" for name in _DRAWS}.intersection(drawing):
         return
-    condition = as_tensor(code, test, drawing=_DRAWS)
+    condition = as_tensor(code, branch.test, drawing=_DRAWS)
     if condition is not None:
         yield from selected(code, branch, condition)
 

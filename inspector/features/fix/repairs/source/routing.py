@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ctrace.inspector.edits.branches import bound_before
-from ctrace.inspector.edits.syntax_code import ParsedFile, lone_statement, walk
+from ctrace.inspector.edits.syntax_code import ParsedFile, index_in, lone_statement, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_names import torch_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
@@ -29,15 +29,13 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     if not isinstance(small, cst.Assign) or len(small.targets) != 1 or not code.in_loop(statement):
         return
     target, value = small.targets[0].target, small.value
-    if not isinstance(target, cst.Subscript) or not isinstance(target.value, cst.Name) or len(target.slice) != 1:
+    index = index_in(target)
+    if not isinstance(target, cst.Subscript) or not isinstance(target.value, cst.Name) or index is None:
         return
-    part = target.slice[0].slice
-    mask = None
-    if isinstance(part, cst.Index):
-        mask = _mask(code, part.value, statement)
-    if mask is None or not isinstance(part, cst.Index) or target.value.value not in bound_before(code, statement):
+    mask = _mask(code, index, statement)
+    if mask is None or target.value.value not in bound_before(code, statement):
         return
-    tokens = _expert(code, value, code.text(part.value))
+    tokens = _expert(code, value, code.text(index))
     if tokens is None:
         return
     edits = Edits(code)
@@ -85,11 +83,10 @@ def _expert(code: ParsedFile, node: cst.BaseExpression, index: str) -> str | Non
     if not isinstance(node, cst.Call) or len(node.args) != 1 or node.args[0].keyword or node.args[0].star:
         return None
     chosen = node.args[0].value
-    if not isinstance(chosen, cst.Subscript) or not isinstance(chosen.value, cst.Name) or len(chosen.slice) != 1:
+    part = index_in(chosen)
+    if not isinstance(chosen, cst.Subscript) or not isinstance(chosen.value, cst.Name) or part is None:
         return None
-    part = chosen.slice[0].slice
-    same = isinstance(part, cst.Index) and code.text(part.value) == index
-    if not same:
+    if code.text(part) != index:
         return None
     return chosen.value.value
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from textwrap import indent
-from typing import cast
 
 import libcst as cst
 
@@ -43,7 +42,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
             branch = known(code, statement)
         condition = None
         if branch is not None:
-            condition = as_tensor(code, cast("cst.BaseExpression", branch.test), torch=torch)
+            condition = as_tensor(code, branch.test, torch=torch)
         if branch is not None and condition is not None:
             yield from selected(code, branch, condition)
             break
@@ -61,12 +60,10 @@ def selectable(code: ParsedFile, yes: cst.BaseExpression, no: cst.BaseExpression
 
 def selected(code: ParsedFile, branch: PureBranch, condition: str) -> Iterator[SourceRewrite]:
     """Yield a branch as torch.where on a condition; nothing if computing both sides may differ from computing one."""
-    test = cast("cst.BaseExpression", branch.test)
-    pairs = [(cast("cst.BaseExpression", side.yes), cast("cst.BaseExpression", side.no)) for side in branch.sides]
     held = returned_as_is(code, branch)
-    if held is None or not all(selectable(code, *pair) for pair in pairs):
+    if held is None or not all(selectable(code, side.yes, side.no) for side in branch.sides):
         return
-    shown = code.text(test)
+    shown = code.text(branch.test)
     names = " and ".join(f"`{name}`" for name in sorted(held))
     question = None
     if held:
@@ -79,13 +76,12 @@ def selected(code: ParsedFile, branch: PureBranch, condition: str) -> Iterator[S
         if torch is None:
             return
         text = _text(code, branch.sides, condition, torch, fresh(code, "condition"), factors=factors)
-        replaced = cast("cst.BaseStatement", branch.replaced)
-        if text is None or text in texts or not isinstance(replaced, cst.BaseStatement):
+        if text is None or text in texts:
             return
         texts.append(text)
-        edits.statement(replaced, _behind_guard(code, branch, text))
+        edits.statement(branch.replaced, _behind_guard(code, branch, text))
         for one in branch.removed:
-            edits.remove(cast("cst.BaseStatement", one))
+            edits.remove(one)
         summary = f"Replace the branch on `{shown}` by torch.where"
         yield SourceRewrite(
             edits.apply(),
@@ -97,7 +93,7 @@ def selected(code: ParsedFile, branch: PureBranch, condition: str) -> Iterator[S
 
 def _behind_guard(code: ParsedFile, branch: PureBranch, text: str) -> str:
     """Return statements below the condition that Python goes on testing first, if there is one."""
-    if not isinstance(branch.guard, cst.BaseExpression):
+    if branch.guard is None:
         return text
     guard = code.text(branch.guard)
     if "\n" in guard:
@@ -111,13 +107,10 @@ def _text(
     code: ParsedFile, sides: tuple[BranchSide, ...], condition: str, torch: str, name: str, *, factors: bool
 ) -> str | None:
     """Return the statements that select; None: a side reads a name that an earlier one assigned."""
-    every = [one for side in sides for one in (side.yes, side.no) if isinstance(one, cst.CSTNode)]
-    masks = [needs_mask(code, cast("cst.BaseExpression", one), factors=factors) for one in every]
+    masks = [needs_mask(code, one, factors=factors) for side in sides for one in (side.yes, side.no)]
     several = len(sides) > 1 or any(masks)
     lines, values, assigned = [f"{name} = {condition}"] if several else [], [], set[str]()
     for side in sides:
-        assert isinstance(side.yes, cst.BaseExpression)
-        assert isinstance(side.no, cst.BaseExpression)
         if (read(side.yes) | read(side.no)) & assigned:
             return None
         assigned.add(side.target)

@@ -11,7 +11,6 @@ write, print or raise, random numbers, and divisions that Python may refuse.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
 
 import libcst as cst
 
@@ -26,6 +25,7 @@ from ctrace.inspector.edits.syntax_effects import (
     is_literal,
     is_pure,
     is_safe_divisor,
+    may_let_write,
     op_of,
     shape_of,
 )
@@ -58,10 +58,9 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
 
 
 def _branch(code: ParsedFile, branch: PureBranch) -> Iterator[SourceRewrite]:
-    test = cast("cst.BaseExpression", branch.test)
-    condition = as_tensor(code, test, torch=torch_name(code, Edits(code)) or "")
-    yes = [cast("cst.BaseExpression", side.yes) for side in branch.sides]
-    no = [cast("cst.BaseExpression", side.no) for side in branch.sides]
+    condition = as_tensor(code, branch.test, torch=torch_name(code, Edits(code)) or "")
+    yes = [side.yes for side in branch.sides]
+    no = [side.no for side in branch.sides]
     if condition is None or not all(_choosable(code, *pair) for pair in zip(yes, no, strict=True)):
         return
     edits = Edits(code)
@@ -69,22 +68,18 @@ def _branch(code: ParsedFile, branch: PureBranch) -> Iterator[SourceRewrite]:
     if torch is None:
         return
     names = {side.target for side in branch.sides}
-    if len(names) > 1 and any(read(one) & names - {side.target} for side in branch.sides for one in _both(side)):
+    if len(names) > 1 and any(
+        read(one) & names - {side.target} for side in branch.sides for one in (side.yes, side.no)
+    ):
         return
     chosen = f"{torch}.cond({condition}, lambda: {_values(code, yes)}, lambda: {_values(code, no)})"
     targets = ", ".join(side.target for side in branch.sides if side.target)
-    edits.statement(
-        cast("cst.BaseStatement", branch.replaced), f"{targets} = {chosen}" if targets else f"return {chosen}"
-    )
+    edits.statement(branch.replaced, f"{targets} = {chosen}" if targets else f"return {chosen}")
     for one in branch.removed:
-        edits.remove(cast("cst.BaseStatement", one))
-    shown = code.text(test)
+        edits.remove(one)
+    shown = code.text(branch.test)
     summary = f"Replace the branch on `{shown}` by torch.cond."
     yield SourceRewrite(edits.apply(), summary, needs_inputs=(shown,), costs=_COMPILES)
-
-
-def _both(side: object) -> tuple[cst.CSTNode, cst.CSTNode]:
-    return side.yes, side.no  # type: ignore[attr-defined]
 
 
 def _choosable(code: ParsedFile, yes: cst.BaseExpression, no: cst.BaseExpression) -> bool:
@@ -126,14 +121,7 @@ def _is_loud(code: ParsedFile, node: cst.CSTNode) -> bool:
     if isinstance(node, cst.Call):
         known = is_pure(code, node.with_changes(args=[])) or _is_module(code, node)
         return not known or full_name(code, node.func).startswith("math.")
-    return isinstance(node, cst.Arg) and _is_in_place(code, node)
-
-
-def _is_in_place(code: ParsedFile, argument: cst.Arg) -> bool:
-    """Whether an argument makes an op write: `out=`, `inplace=True`, or a bare True, as in `F.relu(x, True)`."""
-    if argument.keyword is not None:
-        return argument.keyword.value in {"out", "inplace"}
-    return isinstance(argument.value, cst.Name) and argument.value.value == "True"
+    return isinstance(node, cst.Arg) and may_let_write(node)
 
 
 def _is_module(code: ParsedFile, call: cst.Call) -> bool:

@@ -36,6 +36,7 @@ from ctrace.inspector.edits.syntax_names import (
     dotted,
     full_name,
     read,
+    read_by_item,
     self_attribute,
     torch_name,
     variables,
@@ -82,8 +83,9 @@ def scalar_of(code: ParsedFile, node: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the tensor that `.item()` or `float()` reads."""
     if not isinstance(node, cst.Call):
         return None
-    if isinstance(node.func, cst.Attribute) and node.func.attr.value == "item" and not node.args:
-        return node.func.value
+    tensor = read_by_item(node)
+    if tensor is not None:
+        return tensor
     if full_name(code, node.func) == "float" and len(node.args) == 1 and not node.args[0].star:
         value = node.args[0].value
         if isinstance(value, cst.Call) and op_of(code, value) in REDUCTIONS | _SAME_DTYPE | {"norm", "std", "var"}:
@@ -103,8 +105,9 @@ def _is_whole(code: ParsedFile, node: cst.BaseExpression) -> bool:
     A buffer has them if the file registers its name once, with integers, and assigns it nowhere.
     """
     if isinstance(node, cst.Call):
-        if isinstance(node.func, cst.Attribute) and node.func.attr.value == "item" and not node.args:
-            return _is_whole(code, node.func.value)
+        tensor = read_by_item(node)
+        if tensor is not None:
+            return _is_whole(code, tensor)
         return op_of(code, node) in {"argmax", "argmin", "count_nonzero"} and not is_along(code, node)
     name, function = self_attribute(node), code.function(node)
     owner = None

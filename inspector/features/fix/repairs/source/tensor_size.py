@@ -11,11 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import libcst as cst
+import libcst.matchers as m
 
-from ctrace.inspector.edits.syntax_code import ParsedFile, code_of
+from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, index_in
 from ctrace.inspector.edits.syntax_edits import Edits
-from ctrace.inspector.edits.syntax_names import full_name, module_name
+from ctrace.inspector.edits.syntax_names import full_name, module_name, read_by_item
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
+
+_SHAPE = m.Attribute(attr=m.Name("shape")) | m.Call(func=m.Attribute(attr=m.Name("size")), args=[])
+_SIZE = (
+    m.Call(func=m.Attribute(attr=m.Name("size")), args=[m.AtLeastN(n=1)])
+    | m.Call(func=m.Attribute(attr=m.Name("numel") | m.Name("dim")))
+    | m.Call(func=m.Name("len"))
+)
 
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
@@ -48,16 +56,14 @@ def _read(code: ParsedFile, node: cst.Call) -> cst.BaseExpression | None:
         if read is not None:
             return read
         return inner
-    if isinstance(node.func, cst.Attribute) and node.func.attr.value == "item" and not node.args:
-        return node.func.value
-    return None
+    return read_by_item(node)
 
 
 def _size(code: ParsedFile, edits: Edits, node: cst.BaseExpression, *, is_whole: bool) -> str | None:
     """Return a number for a tensor of sizes that was reduced to one element; `is_whole`: as `int()` returns it."""
-    if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
+    index = index_in(node)
+    if isinstance(node, cst.Subscript) and index is not None:
         shape = _shape(code, node.value)
-        index = node.slice[0].slice.value
         if shape and isinstance(index, cst.Integer | cst.UnaryOperation):
             return f"{shape}[{code.text(index)}]"
         return None
@@ -115,23 +121,14 @@ def _shape(code: ParsedFile, node: cst.BaseExpression) -> str | None:
 
 
 def _is_shape(node: cst.BaseExpression) -> bool:
-    if isinstance(node, cst.Attribute):
-        return node.attr.value == "shape"
-    return (
-        isinstance(node, cst.Call)
-        and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value == "size"
-        and not node.args
-    )
+    return m.matches(node, _SHAPE)
 
 
 def _is_size(node: cst.BaseExpression) -> bool:
     """Whether an expression is one size of a tensor."""
     if isinstance(node, cst.Subscript):
         return _is_shape(node.value) and not any(isinstance(one.slice, cst.Slice) for one in node.slice)
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        return node.func.attr.value in {"size", "numel", "dim"} and (node.func.attr.value != "size" or bool(node.args))
-    return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "len"
+    return m.matches(node, _SIZE)
 
 
 REPAIR = SourceRepair("tensor_size", "a size from the shape, not from a tensor", find)
