@@ -16,8 +16,9 @@ from ctrace.inspector.edits.syntax_effects import (
     is_pure,
     number,
     op_of,
+    operand_of,
 )
-from ctrace.inspector.edits.syntax_names import assigned, full_name
+from ctrace.inspector.edits.syntax_names import assigned
 from ctrace.inspector.knowledge.counting import words
 
 _SCALARS = words(
@@ -185,12 +186,7 @@ def _is_boolean(code: ParsedFile, node: cst.BaseExpression, depth: int = 0) -> b
     op = op_of(code, node)
     if op not in _ALL:
         return op in TESTS or op == "bool"
-    is_function = full_name(code, node.func).startswith("torch.")
-    operand = None
-    if is_function and node.args:
-        operand = node.args[0].value
-    if not is_function and isinstance(node.func, cst.Attribute):
-        operand = node.func.value
+    operand = operand_of(code, node)
     return operand is not None and _is_boolean(code, operand, depth)
 
 

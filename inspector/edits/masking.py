@@ -29,6 +29,7 @@ from ctrace.inspector.edits.syntax_effects import (
     is_safe_divisor,
     number,
     op_of,
+    operand_of,
 )
 from ctrace.inspector.edits.syntax_names import full_name
 from ctrace.inspector.knowledge.counting import words
@@ -119,11 +120,7 @@ def _may_overflow(code: ParsedFile, node: cst.CSTNode) -> bool:
     if isinstance(node, cst.UnaryOperation):
         return _may_overflow(code, node.expression)
     if isinstance(node, cst.Call):
-        operand = None
-        if isinstance(node.func, cst.Attribute):
-            operand = node.func.value
-        if full_name(code, node.func).startswith("torch.") and node.args:
-            operand = node.args[0].value
+        operand = operand_of(code, node)
         bounded = op_of(code, node) in words("tanh sigmoid softmax sign")
         return not bounded and (op_of(code, node) not in _TAME or operand is None or _may_overflow(code, operand))
     return not (is_number(node) or isinstance(node, cst.Name | cst.Attribute | cst.Subscript))

@@ -85,7 +85,7 @@ def is_unshared(code: ParsedFile, node: cst.CSTNode, at: cst.CSTNode) -> bool:
     if name in doubtful(code, at):
         return False
     early: Iterable[cst.CSTNode] = nodes
-    if not _in_loop(code, at):  # in a loop, what stands below may have run before
+    if not code.in_loop(at):  # in a loop, what stands below may have run before
         early = itertools.takewhile(lambda one: one is not at, nodes)
     inside = {id(one) for one in walk(at)}
     before = {id(one) for one in early} - inside
@@ -152,15 +152,6 @@ def _computes(code: ParsedFile, call: cst.CSTNode | None) -> bool:
         and op_of(code, call) in _NEW | OTHER_OPS | TESTS | FACTS
         and is_pure_call(code, call)
     )
-
-
-def _in_loop(code: ParsedFile, node: cst.CSTNode) -> bool:
-    above = code.parent(node)
-    while above is not None and not isinstance(above, cst.FunctionDef):
-        if isinstance(above, cst.For | cst.While):
-            return True
-        above = code.parent(above)
-    return False
 
 
 _HEADER = frozenset({"shape", "dtype", "device", "ndim", "requires_grad"})

@@ -82,6 +82,15 @@ def op_of(code: ParsedFile, call: cst.Call) -> str:
     return ""
 
 
+def operand_of(code: ParsedFile, call: cst.Call) -> cst.BaseExpression | None:
+    """Return what an op works on: the first argument of a function of torch, or what a method belongs to."""
+    if full_name(code, call.func).startswith("torch."):
+        return next((arg.value for arg in call.args), None)
+    if isinstance(call.func, cst.Attribute):
+        return call.func.value
+    return None
+
+
 def is_along(code: ParsedFile, call: cst.Call) -> bool:
     """Whether a reduction is along some dimensions, or of two tensors: `x.sum(1)`, `torch.sum(x, 1)`."""
     is_function = full_name(code, call.func).startswith(_TORCH)

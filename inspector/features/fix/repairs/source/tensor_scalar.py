@@ -30,6 +30,7 @@ from ctrace.inspector.edits.syntax_effects import (
     is_pure,
     number,
     op_of,
+    operand_of,
 )
 from ctrace.inspector.edits.syntax_names import (
     assigned,
@@ -330,9 +331,7 @@ def _is_never_negative(code: ParsedFile, node: cst.BaseExpression) -> bool:
     op = op_of(code, node) or dotted(node.func)
     if op in _NEVER_NEGATIVE:
         return True
-    inner = None
-    if isinstance(node.func, cst.Attribute) and not full_name(code, node.func).startswith("torch."):
-        inner = node.func.value
+    inner = operand_of(code, node)
     if inner is None and node.args:
         inner = node.args[0].value
     return op in _KEEPS_SIGN and inner is not None and _is_never_negative(code, inner)
