@@ -1,4 +1,8 @@
-"""A file as a tree that keeps comments and formatting, with queries for repairs."""
+"""A file as a tree that keeps comments and formatting, with queries for repairs.
+
+A name means one thing in a whole file, or is not known: an edit may write it at any place. So `imports` has no name
+that some scope binds in another way, such as a parameter `torch` of another function.
+"""
 
 from __future__ import annotations
 
