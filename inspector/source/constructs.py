@@ -4,7 +4,7 @@ import ast
 
 from msgspec import Struct
 
-from ctrace.inspector.source.text import nodes_of, parsed
+from ctrace.inspector.source.text import nodes_of, parsed, python_lines
 
 # Chosen: a statement is quoted in a sentence.
 _LONG = 60
@@ -40,7 +40,7 @@ def construct_at(
     on the line, or else the statement. If the text does not parse, or has no such line, return an empty construct.
     """
     tree = parsed(text)
-    lines = text.splitlines()
+    lines = python_lines(text)
     if tree is None or not 0 < line <= len(lines):
         return Construct()
     columns = _columns(lines[line - 1], span)
