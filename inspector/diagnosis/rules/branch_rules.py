@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.rules.value_rules import at_break, branch_on
+from ctrace.inspector.edits.eager_only import tested
 from ctrace.inspector.edits.line_edits import Change, line_edits, shortened, source_of, statement_at
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break
@@ -75,10 +76,7 @@ def _message_in_eager(scene: DiagnosisScene, cause: RootCause, each: Break) -> I
     branch = _if_at(text, each.line)
     if branch is None or not torch or not scene.is_users(each.file) or not _only_puts_out(branch):
         return
-    test = source_of(text, branch.test)
-    if isinstance(branch.test, ast.BoolOp | ast.IfExp | ast.NamedExpr):
-        test = f"({test})"
-    guarded = f"not {torch}.compiler.is_compiling() and {test}"
+    guarded = tested(torch, _operand(text, branch.test))
     edits = line_edits(each.file, text, [(branch.test, guarded)])
     call = shortened(source_of(text, branch.body[0]))
     advice = f"{at_break(each)}: test in eager only, `if {guarded}:`; compiled calls then leave out `{call}`."

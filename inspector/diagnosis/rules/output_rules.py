@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.naming import at, break_kind, place_ahead
 from ctrace.inspector.diagnosis.rules.value_rules import at_break
+from ctrace.inspector.edits.eager_only import chosen, head
 from ctrace.inspector.edits.line_edits import Change, covers, line_edits, nodes_around, source_of, statement_at
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break
@@ -34,16 +35,13 @@ def printing(scene: DiagnosisScene) -> Iterator[Candidate]:
         more = f" and {len(causes) - _NAMED} more"
     what, others = _written(scene, causes[0]), ", ".join(at(cause) for cause in causes[1:_NAMED])
     also = framed(" The same at ", others, f"{more}.")
-    text = f"{at(causes[0])}: remove {what}, or guard it with `if not torch.compiler.is_compiling():`.{also}"
+    text = f"{at(causes[0])}: remove {what}, or guard it with `{head()}`.{also}"
     short = f"remove {what} at {', '.join(at(cause) for cause in causes[:_NAMED])}{more}"
     yield Candidate(text, tuple(cause.id for cause in causes), trial, worth=80, short=short)
 
 
 def clocks(scene: DiagnosisScene) -> Iterator[Candidate]:
-    """Offer to read clocks in eager only, also those of the function that the break kept Dynamo from; the trial does.
-
-    `is_compiling()` is a constant while Dynamo traces, so the reading is not traced.
-    """
+    """Offer to read clocks in eager only, also those of a function that the break kept Dynamo from; the trial does."""
     for cause in scene.causes:
         for each in scene.breaks(cause):
             torch, text = scene.torch_name(each.file), scene.session.listings.get(each.file, "")
@@ -52,12 +50,11 @@ def clocks(scene: DiagnosisScene) -> Iterator[Candidate]:
             calls = _clocks_around(text, each.line)
             if not calls:
                 continue
-            guard = f"0.0 if {torch}.compiler.is_compiling() else "
-            changes: list[Change] = [(call, f"({guard}{source_of(text, call)})") for call in calls]
+            changes: list[Change] = [(call, f"({chosen(torch, source_of(text, call), '0.0')})") for call in calls]
             edits = line_edits(each.file, text, changes)
             others = [str(line) for line in dict.fromkeys(call.lineno for call in calls) if line != each.line]
             also = framed(", also at line ", " and ".join(others))
-            shown = f"`{guard}{source_of(text, calls[0])}`"
+            shown = f"`{chosen(torch, source_of(text, calls[0]), '0.0')}`"
             advice = f"{at(cause)}: remove the clock, or read it in eager only{also}: {shown}."
             if edits:
                 yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=81, only_checked=True)
@@ -186,8 +183,7 @@ def _guarded(scene: DiagnosisScene, each: Break, statement: ast.stmt) -> LineEdi
     indent = line[: len(line) - len(line.lstrip())]
     if len(indent.encode()) != statement.col_offset:
         return None
-    guarded = f"{indent}if not {name}.compiler.is_compiling(): {line.lstrip()}"
-    return LineEdit(each.file, each.line, guarded, line.strip())
+    return LineEdit(each.file, each.line, f"{indent}{head(name)} {line.lstrip()}", line.strip())
 
 
 def _statement_at(text: str, line: int) -> ast.stmt | None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene, package_of
+from ctrace.inspector.edits.eager_only import IS_COMPILING
 from ctrace.inspector.facts.diagnosis import Finding, RootCause
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.trial import Condition, NewText, Trial
@@ -41,7 +42,6 @@ _QUESTIONS = {
 }
 """Rules whose edit leaves something out: one case of several, where the calls that a proof makes may all be of the
 other; a filter, which warnings outside of the calls need."""
-_EAGER_ONLY = "is_compiling"
 _DROPPED = "May compiled calls leave out what only eager calls do now: `{}`?"
 
 _CONTROL = (ast.If, ast.IfExp, ast.While, ast.Assert)
@@ -378,7 +378,7 @@ def _dropped(texts: Iterable[NewText], files: Files) -> str:
     for each in texts:
         before, lines = files.text(each.file) or "", python_lines(each.text)
         for line in sorted(replaced_lines(each.text, before)):
-            if _EAGER_ONLY in lines[line - 1]:
+            if IS_COMPILING in lines[line - 1]:
                 return _DROPPED.format(lines[line - 1].strip())
     return ""
 

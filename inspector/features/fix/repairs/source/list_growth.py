@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ctrace.inspector.edits.eager_only import guarded
 from ctrace.inspector.edits.syntax_code import code_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_pure
@@ -20,7 +21,8 @@ from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, Sour
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.edits.syntax_code import ParsedFile
+    from ctrace.inspector.edits.eager_only import guarded
+from ctrace.inspector.edits.syntax_code import ParsedFile
 
 _READS = frozenset({"item", "detach", "cpu", "tolist"})
 
@@ -52,7 +54,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
         if torch is None:
             return
         bare = code.text(statement.with_changes(leading_lines=[])).strip()
-        edits.statement(statement, f"if not {torch}.compiler.is_compiling():\n    {bare}")
+        edits.statement(statement, guarded(torch, bare))
         question = f"May compiled code leave `self.{name}` as it is?"
         yield SourceRewrite(edits.apply(), f"Append to `self.{name}` in eager only.", question=question)
 

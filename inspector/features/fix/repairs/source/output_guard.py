@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ctrace.inspector.edits.conditions import operand_text
+from ctrace.inspector.edits.eager_only import guarded, tested
 from ctrace.inspector.edits.syntax_code import code_of
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_pure
@@ -114,19 +116,13 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     torch = torch_name(code, edits)
     if torch is None:
         return
-    guard = f"not {torch}.compiler.is_compiling()"
     if isinstance(statement, cst.SimpleStatementLine) and _is_output(code, statement):
         name = _called(code, statement)
         bare = code.text(statement.with_changes(leading_lines=[])).strip()
-        edits.statement(statement, f"if {guard}:\n    {bare}")
+        edits.statement(statement, guarded(torch, bare))
     elif isinstance(statement, cst.If) and _only_output(code, statement):
         name = _called(code, statement.body.body[0])
-        test = code.text(statement.test)
-        if isinstance(statement.test, cst.BooleanOperation | cst.NamedExpr):
-            whole = f"({test})"
-        else:
-            whole = test
-        edits.expression(statement.test, f"{guard} and {whole}")
+        edits.expression(statement.test, tested(torch, operand_text(code, statement.test)))
     else:
         return
     question = f"May compiled code leave out `{name}`?"

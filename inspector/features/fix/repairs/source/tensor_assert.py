@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.edits.conditions import as_tensor
+from ctrace.inspector.edits.conditions import as_tensor, operand_text
+from ctrace.inspector.edits.eager_only import guarded, tested
 from ctrace.inspector.edits.syntax_code import code_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_pure
@@ -68,8 +69,6 @@ def _is_of_tensors(code: ParsedFile, test: cst.BaseExpression) -> bool:
 
 
 def _guarded(code: ParsedFile, node: cst.If) -> Iterator[SourceRewrite]:
-    import libcst as cst
-
     if not is_pure(code, node.test, extra=_ITEM) or not _is_of_tensors(code, node.test):
         return
     edits = Edits(code)
@@ -77,11 +76,7 @@ def _guarded(code: ParsedFile, node: cst.If) -> Iterator[SourceRewrite]:
     if torch is None:
         return
     test = code.text(node.test)
-    if isinstance(node.test, cst.BooleanOperation | cst.IfExp) and not node.test.lpar:
-        whole = f"({test})"
-    else:
-        whole = test
-    edits.expression(node.test, f"not {torch}.compiler.is_compiling() and {whole}")
+    edits.expression(node.test, tested(torch, operand_text(code, node.test)))
     yield SourceRewrite(
         edits.apply(),
         f"Check `{test}` in eager only.",
@@ -104,7 +99,7 @@ def _asserted(code: ParsedFile, statement: cst.SimpleStatementLine, node: cst.As
     torch = torch_name(code, edits)
     if torch is not None:
         bare = code.text(statement.with_changes(leading_lines=[])).strip()
-        edits.statement(statement, f"if not {torch}.compiler.is_compiling():\n    {bare}")
+        edits.statement(statement, guarded(torch, bare))
         question = f"May compiled code go on without the assertion of `{text}`?"
         yield SourceRewrite(edits.apply(), f"Assert `{text}` in eager only.", question=question, needs_inputs=(text,))
 
