@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from ctrace.inspector.edits.selection import with_ones
 from ctrace.inspector.edits.syntax_code import walk
 from ctrace.inspector.edits.syntax_effects import (
     CASTS,
@@ -77,9 +78,7 @@ def masked(
     import libcst as cst
 
     def ones(operand: cst.BaseExpression) -> cst.BaseExpression:
-        text = code.module.code_for_node(operand)
-        sides = f"{text}, 1" if holds else f"1, {text}"
-        return cst.parse_expression(f"{torch}.where({condition}, {sides})")
+        return cst.parse_expression(with_ones(torch, condition, code.module.code_for_node(operand), holds=holds))
 
     class Masking(cst.CSTTransformer):
         def on_leave(self, original_node: Any, updated_node: Any) -> Any:

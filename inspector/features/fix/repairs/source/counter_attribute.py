@@ -20,6 +20,7 @@ from ctrace.inspector.edits.classes import (
     is_plain_module,
     mentions,
 )
+from ctrace.inspector.edits.selection import smaller_or_larger
 from ctrace.inspector.edits.syntax_code import code_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_number, number
@@ -29,7 +30,8 @@ from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, Sour
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.edits.syntax_code import ParsedFile
+    from ctrace.inspector.edits.selection import smaller_or_larger
+from ctrace.inspector.edits.syntax_code import ParsedFile
 
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
@@ -133,7 +135,7 @@ def _is_float(code: ParsedFile, use: cst.Attribute) -> bool:
 
 
 def _limit(code: ParsedFile, use: cst.Attribute) -> tuple[cst.Call, str] | None:
-    """Return the `min(1.0, ...)` around arithmetic with a counter, and the comparison by which Python chooses.
+    """Return the `min(1.0, ...)` around arithmetic with a counter, and the name of its function.
 
     The limit is a float, and the arithmetic divides: else the result could be an int.
     """
@@ -153,7 +155,7 @@ def _limit(code: ParsedFile, use: cst.Attribute) -> tuple[cst.Call, str] | None:
     other = next(arg.value for arg in call.args if arg is not argument)
     if not is_number(other) or not isinstance(number(other), float):
         return None
-    return call, "<" if call.func.value == "min" else ">"
+    return call, call.func.value
 
 
 def _clamp(code: ParsedFile, edits: Edits, found: dict[int, tuple[cst.Call, str]], name: str, torch: str) -> None:
@@ -163,7 +165,7 @@ def _clamp(code: ParsedFile, edits: Edits, found: dict[int, tuple[cst.Call, str]
         inner = next(arg.value for arg in call.args if isinstance(arg.value, cst.BinaryOperation))
         text = code.text(inner).replace(f"self.{name}", f"self.{name}.double()")
         first, second = (text if arg.value is inner else code.text(arg.value) for arg in call.args)
-        edits.expression(call, f"{torch}.where({second} {limit} {first}, {second}, {first})")
+        edits.expression(call, smaller_or_larger(torch, limit, first, second))
 
 
 REPAIR = SourceRepair("counter_attribute", "a counter in a tensor", find)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from ctrace.inspector.edits.branches import bound_before
 from ctrace.inspector.edits.classes import mentions
+from ctrace.inspector.edits.selection import smaller_or_larger
 from ctrace.inspector.edits.syntax_code import code_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import (
@@ -44,7 +45,8 @@ from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, Sour
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.edits.syntax_code import ParsedFile
+    from ctrace.inspector.edits.selection import smaller_or_larger
+from ctrace.inspector.edits.syntax_code import ParsedFile
 
 _SAME_DTYPE = frozenset({"max", "min", "amax", "amin", "median"})
 """Reductions whose result has the dtype of their operand."""
@@ -408,10 +410,9 @@ def _is_choice(code: ParsedFile, above: cst.CSTNode, node: cst.CSTNode) -> bool:
 
 
 def _selected(code: ParsedFile, call: cst.Call, torch: str) -> str:
-    """Return `min(a, b)` as Python computes it: b if b < a, else a; also for NaN."""
+    """Return `min` or `max` of two numbers in tensors."""
     first, second = (code.text(arg.value) for arg in call.args)
-    sign = "<" if full_name(code, call.func) == "min" else ">"
-    return f"{torch}.where({second} {sign} {first}, {second}, {first})"
+    return smaller_or_larger(torch, full_name(code, call.func), first, second)
 
 
 def _operand(code: ParsedFile, tensor: cst.BaseExpression) -> str:
