@@ -18,6 +18,7 @@ from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_pure
 from ctrace.inspector.edits.syntax_names import torch_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
+from ctrace.inspector.source.output_functions import output_kind
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
 
     from ctrace.inspector.edits.syntax_code import ParsedFile
 
-_PRINTS = frozenset({"print", "warnings.warn", "pprint.pprint", "sys.stdout.write", "sys.stderr.write"})
-_LEVELS = words("debug info warning warn error critical exception log warning_once info_once")
-_LOGGERS = ("log", "logger", "logging", "_log", "_logger", "LOG", "LOGGER")
 _READS = words("item tolist numpy cpu detach format join str repr round type get_device_name")
 _ITEM = frozenset({"item"})
 
@@ -56,15 +54,9 @@ def _is_output(code: ParsedFile, node: cst.CSTNode) -> bool:
 
 def _output_name(code: ParsedFile, call: cst.Call) -> str:
     """Return the function that prints, logs or warns; empty: the call is something else."""
-    import libcst as cst
-
-    whole = full_name(code, call.func)
-    if whole in _PRINTS:
-        return dotted(call.func)
-    if isinstance(call.func, cst.Attribute) and call.func.attr.value in _LEVELS:
-        owner = dotted(call.func.value).rpartition(".")[2]
-        if owner in _LOGGERS or owner.endswith(("logger", "_log")):
-            return dotted(call.func)
+    written = " ".join(code.text(call.func).split())
+    if output_kind(full_name(code, call.func) or written):
+        return written
     return ""
 
 
