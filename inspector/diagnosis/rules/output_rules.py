@@ -8,6 +8,7 @@ from ctrace.inspector.diagnosis.naming import at, break_kind, place_ahead
 from ctrace.inspector.diagnosis.rules.value_rules import at_break
 from ctrace.inspector.edits.eager_only import chosen, head
 from ctrace.inspector.edits.line_edits import Change, covers, line_edits, nodes_around, source_of, statement_at
+from ctrace.inspector.edits.torch_options import ignored_line
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break
 from ctrace.inspector.facts.trial import LineEdit, Trial
@@ -117,11 +118,9 @@ def loggers(scene: DiagnosisScene) -> Iterator[Candidate]:
         if name and not scene.is_users(each.file):
             found.setdefault(name, []).append(cause)
     for name, causes in found.items():
-        text = (
-            f"{at(causes[0])}: torch._dynamo.config.ignore_logging_functions.add(logging.Logger.{name}): "
-            "compiled code then drops the message."
-        )
-        trial = Trial(ignored=(f"logging:Logger.{name}",))
+        method = f"logging:Logger.{name}"
+        text = f"{at(causes[0])}: {ignored_line(method)}: compiled code then drops the message."
+        trial = Trial(ignored=(method,))
         yield Candidate(text, tuple(cause.id for cause in causes), trial, worth=80, only_checked=True)
 
 
@@ -134,12 +133,12 @@ def warnings_of_libraries(scene: DiagnosisScene) -> Iterator[Candidate]:
     ]
     if causes:
         place = place_ahead(causes[0])
-        switch = "torch._dynamo.config.ignore_logging_functions.add(warnings.warn)"
-        text = f"{place}{switch}: compiled code then drops the warning of the library."
-        trial = Trial(ignored=("warnings:warn",))
+        text = f"{place}{ignored_line(_WARNINGS)}: compiled code then drops the warning of the library."
+        trial = Trial(ignored=(_WARNINGS,))
         yield Candidate(text, tuple(cause.id for cause in causes), trial, worth=79, only_checked=True)
 
 
+_WARNINGS = "warnings:warn"
 _WARN = "module: _warnings, qualname: warn"
 """How torch names warnings.warn in the reason of a break."""
 

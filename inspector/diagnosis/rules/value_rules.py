@@ -16,6 +16,7 @@ from ctrace.inspector.edits.line_edits import (
     statement_at,
     trial_of,
 )
+from ctrace.inspector.edits.torch_options import option_line
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break, CauseKind
 from ctrace.inspector.facts.trial import Trial
@@ -46,7 +47,7 @@ def numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
     if found:
         bound = next((_tensor_bound(scene, each) for each in scene.breaks(found[0])), "")
         mask = framed("; or keep all positions and mask with torch.arange(size) < ", bound)
-        switch = "set torch._dynamo.config.capture_scalar_outputs = True"
+        switch = f"set {option_line('capture_scalar_outputs')}"
         stays = _moved(scene, SCALARS) or "the number then stays in the graph"
         ids = tuple(cause.id for cause in found)
         text = " ".join((f"{named(found)} {switch}: {stays}{mask}.", *scalar_questions(scene)))
@@ -349,7 +350,7 @@ def scalar_questions(scene: DiagnosisScene) -> tuple[str, ...]:
     breaks = scene.session.breaks
     questions = []
     if any(_is_asserted(scene, each) for each in breaks):
-        questions.append(_ASSERTS)
+        questions.append(ASSERTS)
     texts = [(scene.session.listings.get(each.file, ""), each.line) for each in breaks if _is_number(each)]
     errors = [number_errors(text, line) for text, line in texts]
     questions += division_questions(errors)
@@ -375,7 +376,8 @@ def division_questions(errors: Iterable[NumberErrors]) -> list[str]:
     return asked
 
 
-_ASSERTS = "May an assertion that fails raise RuntimeError instead of AssertionError when compiled?"
+ASSERTS = "May an assertion that fails raise RuntimeError instead of AssertionError when compiled?"
+"""With the number, or its tensor, in the graph, an op checks it and raises RuntimeError (symbolic_convert.py, 2.13)."""
 _DIVIDES = "May a division by zero return infinity or NaN instead of raising ZeroDivisionError when compiled?"
 _DIVIDES_WHOLE = (
     "Is the divisor of `//` and `%` never 0? Python raises ZeroDivisionError. Compiled for a CPU, `//` returns a wrong "
@@ -395,10 +397,7 @@ _PASSES_OVER = (
 
 
 def _is_asserted(scene: DiagnosisScene, each: Break) -> bool:
-    """Whether an `assert` tests the number that a break reads.
-
-    With the number in the graph, an op of the graph checks it, which raises RuntimeError (symbolic_convert.py, 2.13).
-    """
+    """Whether an `assert` tests the number that a break reads."""
     if not _is_number(each):
         return False
     line = branch_on(scene, each)
@@ -514,8 +513,8 @@ def recurrent_layers(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to trace torch's recurrent layers, which Dynamo skips by default."""
     for cause in scene.causes:
         if any(_RECURRENT in each.gb for each in scene.breaks(cause)):
-            text = f"{at(cause)}: set torch._dynamo.config.allow_rnn = True: Dynamo then traces the recurrent layer."
-            short = "set torch._dynamo.config.allow_rnn = True"
+            short = f"set {option_line('allow_rnn')}"
+            text = f"{at(cause)}: {short}: Dynamo then traces the recurrent layer."
             trial = Trial(settings=(("allow_rnn", True),))
             yield Candidate(text, (cause.id,), trial, worth=90, only_checked=True, short=short)
 

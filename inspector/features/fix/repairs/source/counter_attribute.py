@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ctrace.inspector.edits.buffers import registered
 from ctrace.inspector.edits.classes import (
     assigned_value,
     attribute_uses,
@@ -74,9 +75,7 @@ def _counter(code: ParsedFile, owner: cst.ClassDef, name: str) -> Iterator[Sourc
     for use in read:
         edits.expression(use, f"self.{name}.double()" if _is_float(code, use) else f"self.{name}")
     _clamp(code, edits, {id(limit[0]): limit for limit in limits.values() if limit is not None}, name, torch)
-    edits.statement(
-        first[0], f'self.register_buffer("{name}", {torch}.tensor({code.text(first[1])}), persistent=False)'
-    )
+    edits.statement(first[0], registered(name, torch, code.text(first[1])))
     yield SourceRewrite(
         edits.apply(),
         f"Count `self.{name}` in a tensor.",

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ctrace.inspector.diagnosis.rules.value_rules import ASSERTS
 from ctrace.inspector.edits.conditions import as_tensor, operand_text
 from ctrace.inspector.edits.eager_only import guarded, tested
 from ctrace.inspector.edits.syntax_code import code_of, walk
@@ -92,7 +93,7 @@ def _asserted(code: ParsedFile, statement: cst.SimpleStatementLine, node: cst.As
         edits = Edits(code)
         edits.expression(node.test, condition)
         summary = f"Assert `{condition}` on the tensor itself."
-        yield SourceRewrite(edits.apply(), summary, question=_RAISES, needs_inputs=(text,))
+        yield SourceRewrite(edits.apply(), summary, question=ASSERTS, needs_inputs=(text,))
     if not is_pure(code, node.test, extra=_ITEM) or not _is_of_tensors(code, node.test):
         return
     edits = Edits(code)
@@ -103,8 +104,5 @@ def _asserted(code: ParsedFile, statement: cst.SimpleStatementLine, node: cst.As
         question = f"May compiled code go on without the assertion of `{text}`?"
         yield SourceRewrite(edits.apply(), f"Assert `{text}` in eager only.", question=question, needs_inputs=(text,))
 
-
-_RAISES = "May an assertion that fails raise RuntimeError instead of AssertionError when compiled?"
-"""An op of the graph checks it (symbolic_convert.py, 2.13)."""
 
 REPAIR = SourceRepair("tensor_assert", "checks of tensors that compile", find)
