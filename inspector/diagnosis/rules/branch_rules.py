@@ -8,7 +8,7 @@ from itertools import count, pairwise
 from typing import NamedTuple
 
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
-from ctrace.inspector.diagnosis.rules.value_rules import at_break, branch_on
+from ctrace.inspector.diagnosis.rules.value_rules import at_break, branch_on, kept_tensor
 from ctrace.inspector.edits.eager_only import tested
 from ctrace.inspector.edits.line_edits import Change, line_edits, shortened, source_of, statement_at
 from ctrace.inspector.edits.selection import Selection, selecting, with_ones
@@ -327,7 +327,7 @@ def _choice(scene: DiagnosisScene, cause: RootCause, each: Break) -> Iterator[Ca
     changes, shown = _selecting(branch, chosen, found, guard)
     advice = f"{at_break(each)}: {_replacing(guard, shown)}."
     if read is not None:
-        kept = source_of(text, _tensor(read.value))
+        kept = kept_tensor(text, _tensor(read.value))
         changes.append((read.value, kept))
         name = source_of(text, read.targets[0])
         replacing = _replacing(guard, shown, branch.lineno)

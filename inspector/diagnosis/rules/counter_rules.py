@@ -9,8 +9,8 @@ from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.number_uses import number_use
 from ctrace.inspector.diagnosis.rules.value_rules import division_questions
-from ctrace.inspector.edits.buffers import registered
 from ctrace.inspector.edits.line_edits import functions_at, shortened, source_of
+from ctrace.inspector.edits.tensors_for_numbers import registered
 from ctrace.inspector.edits.torch_options import option_line
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Cause, CauseKind

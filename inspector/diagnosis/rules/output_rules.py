@@ -191,12 +191,8 @@ def _statement_at(text: str, line: int) -> ast.stmt | None:
     calls = [
         node
         for node in ast.walk(tree or ast.Module([], []))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _covers(node, line)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and covers(node, line)
     ]
     if len(calls) == 1:
         return calls[-1]
     return None
-
-
-def _covers(node: ast.stmt, line: int) -> bool:
-    return node.lineno <= line <= (node.end_lineno or node.lineno)

@@ -16,11 +16,13 @@ from ctrace.inspector.edits.line_edits import (
     statement_at,
     trial_of,
 )
+from ctrace.inspector.edits.tensors_for_numbers import detached
 from ctrace.inspector.edits.torch_options import option_line
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break, CauseKind
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.knowledge.counting import framed
+from ctrace.inspector.source.attribute_writes import ADDING
 from ctrace.inspector.source.constructs import is_index
 from ctrace.inspector.source.number_errors import NumberErrors, number_errors
 from ctrace.inspector.source.source_names import RESULT
@@ -28,7 +30,6 @@ from ctrace.inspector.source.text import nodes_of, parsed
 
 SCALARS = Trial(settings=(("capture_scalar_outputs", True),))
 _CASTS = frozenset(("int", "float", "bool", "complex"))
-_COLLECT = frozenset(("append", "add", "extend", "update", "insert", "setdefault"))
 _RECURRENT = "GB0014"
 _LOOPS = (ast.For, ast.While)
 
@@ -182,14 +183,15 @@ def used_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
         if call is None or _is_stored(statement) or _tests(statement, each.line) or _container_of(scene, each):
             continue
         text = scene.session.listings[each.file]
-        edits = line_edits(each.file, text, [(call[0], source_of(text, call[1]))])
+        kept = kept_tensor(text, call[1])
+        edits = line_edits(each.file, text, [(call[0], kept)])
         if not edits:
             continue
         trial = Trial(edits=edits)
         if _breaks_at_branch(scene, trial, each):
             continue  # Python needs the number at that branch: one op more runs eagerly, and nothing is gained
         why = _moved(scene, trial) or "nothing here needs the number"
-        advice = f"{at_break(each)}: compute with the tensor, `{source_of(text, call[1])}`: {why}."
+        advice = f"{at_break(each)}: compute with the tensor, `{kept}`: {why}."
         # What the number is returned in may need it: there, the setting comes first, which keeps it.
         worth = 62
         if _computes_with(statement, call[0]):
@@ -557,18 +559,29 @@ def _read_of(statement: ast.stmt, line: int) -> tuple[ast.expr, ast.expr] | None
 
 
 def _detached(text: str, tensor: ast.expr) -> str:
-    """Write a tensor without its gradient, with `.detach()` as early as the chain of methods allows."""
-    root = tensor
-    while isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute) and root.func.attr != "detach":
-        root = root.func.value
-    whole, first = source_of(text, tensor), source_of(text, root)
-    if isinstance(root, ast.Call):
-        return whole  # already detached, or the result of a function
-    if first == "torch" or not isinstance(root, ast.Name | ast.Attribute | ast.Subscript):
-        if isinstance(tensor, ast.BinOp | ast.UnaryOp):
-            return f"({whole}).detach()"
-        return f"{whole}.detach()"
-    return f"{first}.detach(){whole.removeprefix(first)}"
+    """Write a tensor without its gradient, with `.detach()` as early as the chain of methods allows: what is stored is
+    not computed with, so eager need not record the chain.
+    """
+    root = _root(tensor)
+    if not isinstance(root, ast.Name | ast.Attribute | ast.Subscript) or source_of(text, root) == "torch":
+        return kept_tensor(text, tensor)
+    first = source_of(text, root)
+    return f"{first}.detach(){source_of(text, tensor).removeprefix(first)}"
+
+
+def kept_tensor(text: str, tensor: ast.expr) -> str:
+    """Write a tensor in place of its number, or as it is if it is detached already."""
+    written, root = source_of(text, tensor), _root(tensor)
+    if isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute):
+        return written
+    return detached(written, is_operand=isinstance(tensor, ast.Name | ast.Attribute | ast.Subscript | ast.Call))
+
+
+def _root(tensor: ast.expr) -> ast.expr:
+    """Return what a chain of methods begins with, or where the chain detaches it."""
+    while isinstance(tensor, ast.Call) and isinstance(tensor.func, ast.Attribute) and tensor.func.attr != "detach":
+        tensor = tensor.func.value
+    return tensor
 
 
 def _is_stored(statement: ast.stmt) -> bool:
@@ -582,7 +595,7 @@ def _is_stored(statement: ast.stmt) -> bool:
 def _collects(statement: ast.stmt) -> bool:
     match statement:
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method))):
-            return method in _COLLECT
+            return method in ADDING
     return False
 
 

@@ -10,6 +10,7 @@ from ctrace.inspector.diagnosis.diagnosis_scene import Candidate
 from ctrace.inspector.diagnosis.rules.branch_rules import choices, messages
 from ctrace.inspector.diagnosis.rules.numbers import numpy_on_numbers
 from ctrace.inspector.diagnosis.rules.output_rules import printing
+from ctrace.inspector.diagnosis.rules.value_rules import used_numbers
 from ctrace.inspector.edits.numpy_functions import FUNCTIONS, in_python
 from ctrace.inspector.facts.findings import Break
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace
@@ -51,6 +52,13 @@ PROGRAMS = {
         broken(5, "GB0170", called=""),
         "output_guard",
         "if not torch.compiler.is_compiling() and x.sum() > 0:",
+    ),
+    "a number of a tensor": (
+        "import torch\n\ndef f(x):\n    return x * x.max().item()\n",
+        used_numbers,
+        broken(4),
+        "tensor_scalar",
+        "x * x.max().detach()",
     ),
     "a branch with a steep side": (
         "import torch\n\ndef f(x):\n    y = x * 1\n    if x.sum() > 0:\n        y = x.log() / -2\n    return y + 1\n",

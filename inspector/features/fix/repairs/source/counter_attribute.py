@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.edits.buffers import registered
 from ctrace.inspector.edits.classes import (
     assigned_value,
     attribute_uses,
@@ -26,6 +25,7 @@ from ctrace.inspector.edits.syntax_code import code_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_number, number
 from ctrace.inspector.edits.syntax_names import self_attribute, torch_name
+from ctrace.inspector.edits.tensors_for_numbers import registered
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 
 if TYPE_CHECKING:

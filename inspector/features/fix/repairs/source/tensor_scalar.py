@@ -40,6 +40,7 @@ from ctrace.inspector.edits.syntax_names import (
     torch_name,
     variables,
 )
+from ctrace.inspector.edits.tensors_for_numbers import detached
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 
 if TYPE_CHECKING:
@@ -288,11 +289,7 @@ def _chained(code: ParsedFile, node: cst.Call, tensor: cst.BaseExpression) -> It
     torch = torch_name(code, edits)
     if torch is None:
         return
-    scalar = isinstance(tensor, cst.Call) and _is_reduced(code, tensor)
-    kept = f"{_operand(code, tensor)}.detach()"
-    if not scalar:
-        kept += ".clone().reshape(())"
-    edits.expression(node, f"{kept}.double()")
+    edits.expression(node, f"{_single(code, tensor)}.double()")
     for call in chosen:
         edits.expression(call, _selected(code, call, torch))
     summary = f"Keep `{target.value}` in a tensor of float64 instead of reading it with `{_reader(node)}`."
@@ -415,17 +412,24 @@ def _selected(code: ParsedFile, call: cst.Call, torch: str) -> str:
     return smaller_or_larger(torch, full_name(code, call.func), first, second)
 
 
-def _operand(code: ParsedFile, tensor: cst.BaseExpression) -> str:
+def _is_reduced(code: ParsedFile, tensor: cst.BaseExpression) -> bool:
+    """Whether an op has just made a tensor without dimensions."""
     import libcst as cst
 
-    text = code.text(tensor)
-    if isinstance(tensor, cst.Name | cst.Attribute | cst.Call | cst.Subscript):
+    if not isinstance(tensor, cst.Call):
+        return False
+    return op_of(code, tensor) in REDUCTIONS | _SAME_DTYPE | {"norm"} and not is_along(code, tensor)
+
+
+def _single(code: ParsedFile, tensor: cst.BaseExpression) -> str:
+    """Return a tensor of its own, without dimensions and without a gradient."""
+    import libcst as cst
+
+    is_operand = isinstance(tensor, cst.Name | cst.Attribute | cst.Call | cst.Subscript)
+    text = detached(code.text(tensor), is_operand=is_operand)
+    if _is_reduced(code, tensor):
         return text
-    return f"({text})"
-
-
-def _is_reduced(code: ParsedFile, call: cst.Call) -> bool:
-    return op_of(code, call) in REDUCTIONS | _SAME_DTYPE | {"norm"} and not is_along(code, call)
+    return f"{text}.clone().reshape(())"
 
 
 def _as_tensor(
@@ -437,10 +441,7 @@ def _as_tensor(
     """
     import libcst as cst
 
-    text = f"{_operand(code, tensor)}.detach()"
-    scalar = isinstance(tensor, cst.Call) and _is_reduced(code, tensor)
-    if not scalar:
-        text += ".clone().reshape(())"
+    text = _single(code, tensor)
     if whole:
         # Integers never promote a float, and beside booleans they are integers, as the number was; in half precision,
         # a cast would round them first.
@@ -448,7 +449,7 @@ def _as_tensor(
     own = isinstance(tensor, cst.Call) and op_of(code, tensor) in _SAME_DTYPE and read(other) <= read(tensor)
     is_element = isinstance(tensor, cst.Subscript) and code.text(tensor.value) == code.text(other)
     # Beside a tensor with dimensions, one without promotes like a number, unless one of both is not a float.
-    if (own and scalar) or is_element or not isinstance(other, cst.Name):
+    if (own and _is_reduced(code, tensor)) or is_element or not isinstance(other, cst.Name):
         return text
     torch = torch_name(code, edits)
     if torch is None:
