@@ -65,7 +65,7 @@ def _mask(scene: DiagnosisScene, cause: RootCause) -> str:
         return "run every expert on all rows and multiply by the mask, so that no size depends on the routing"
     called = {name for each in scene.breaks(cause) for name in _called_at(scene, each)}
     known = (words for name, words in _INSTEAD.items() if name in called)
-    return next(known, "keep all rows and multiply by the mask (or torch.where), so that no size depends on data")
+    return next(known, "keep all rows and select with torch.where, so that no size depends on data")
 
 
 _BEFORE = "call it before the compiled call and pass the result: its size depends on data"
