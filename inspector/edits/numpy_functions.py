@@ -6,7 +6,7 @@ edit, and a repair has to know by reading.
 
 from ctrace.inspector.knowledge.counting import words
 
-FUNCTIONS = {
+REPLACEMENTS = {
     "sum": "sum", "max": "max", "min": "min", "amax": "max", "amin": "min", "abs": "abs", "absolute": "abs",
     "prod": "math.prod", "ceil": "math.ceil", "floor": "math.floor", "sqrt": "math.sqrt", "log": "math.log",
     "log2": "math.log2", "log10": "math.log10", "exp": "math.exp", "lcm": "math.lcm", "gcd": "math.gcd",
@@ -28,9 +28,9 @@ def in_python(name: str, arguments: list[str], *, math: str = "math", is_made_in
         is_made_int: whether the result goes into `int()`, for which what is rounded need not be a float.
     """
     number = 2 if name in _OF_TWO else 1
-    if name not in FUNCTIONS or len(arguments) != number:
+    if name not in REPLACEMENTS or len(arguments) != number:
         return ""
-    function = FUNCTIONS[name]
+    function = REPLACEMENTS[name]
     if function.startswith("math."):
         function = f"{math}.{function.removeprefix('math.')}"
     call = f"{function}({', '.join(arguments)})"

@@ -33,11 +33,6 @@ def with_zeros(torch: str, mask: str, tensor: str) -> str:
     return where(torch, mask, tensor, "0")
 
 
-def written(torch: str, mask: str, tensor: str, value: str) -> str:
-    """Return the statement that writes a value into a tensor, in place, where a mask is true."""
-    return f"{tensor}.copy_({where(torch, mask, value, tensor)})"
-
-
 def smaller_or_larger(torch: str, function: str, first: str, second: str) -> str:
     """Return `min(a, b)` or `max(a, b)` as Python computes it, also for NaN: b if b is less, or greater, else a."""
     sign = "<" if function == "min" else ">"

@@ -11,7 +11,7 @@ from ctrace.inspector.source.output_functions import output_kind
 _LONG = 60
 _OUTPUT = frozenset(("print", "log", "warn"))
 """Kinds of calls whose result is not used."""
-_CASTS = frozenset(("int", "float", "bool", "complex"))
+CASTS = frozenset(("int", "float", "bool", "complex"))
 _CLOCKS = frozenset(("time", "perf_counter", "monotonic", "perf_counter_ns", "time_ns", "process_time"))
 
 
@@ -290,7 +290,7 @@ def _only_raises(body: list[ast.stmt]) -> bool:
 def _call_kind(node: ast.AST) -> str:
     """Return the kind of a call for which ctrace has advice, whatever torch's message says."""
     match node:
-        case ast.Call(func=ast.Name(id=name)) if name in _CASTS:
+        case ast.Call(func=ast.Name(id=name)) if name in CASTS:
             return "cast"
         case ast.Call(func=ast.Attribute(value=ast.Name(id="time"), attr=name)) if name in _CLOCKS:
             return "clock"

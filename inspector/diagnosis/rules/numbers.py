@@ -18,7 +18,7 @@ from ctrace.inspector.edits.line_edits import (
     source_of,
     statement_at,
 )
-from ctrace.inspector.edits.numpy_functions import FUNCTIONS, ROUNDING, in_python
+from ctrace.inspector.edits.numpy_functions import REPLACEMENTS, ROUNDING, in_python
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.knowledge.counting import named
@@ -331,7 +331,7 @@ def _of_numpy(file: str, text: str, calls: list[tuple[ast.Call, str, str]]) -> t
     more = ""
     if len(calls) > 1:
         more = f" ({len(calls)} places)"
-    python = FUNCTIONS[name.rpartition(".")[2]]
+    python = REPLACEMENTS[name.rpartition(".")[2]]
     change = f"use Python's {python}() for {name}()"
     advice = (
         f"{_place(file, first)}: {change} in `{shortened(source_of(text, first))}`{more}"

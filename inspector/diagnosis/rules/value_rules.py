@@ -23,13 +23,12 @@ from ctrace.inspector.facts.findings import Break, CauseKind
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.knowledge.counting import framed
 from ctrace.inspector.source.attribute_writes import ADDING
-from ctrace.inspector.source.constructs import is_index
+from ctrace.inspector.source.constructs import CASTS, is_index
 from ctrace.inspector.source.number_errors import NumberErrors, number_errors
 from ctrace.inspector.source.source_names import RESULT
 from ctrace.inspector.source.text import nodes_of, parsed
 
 SCALARS = Trial(settings=(("capture_scalar_outputs", True),))
-_CASTS = frozenset(("int", "float", "bool", "complex"))
 _RECURRENT = "GB0014"
 _LOOPS = (ast.For, ast.While)
 
@@ -486,7 +485,7 @@ def _tensor_bound(scene: DiagnosisScene, each: Break) -> str:
     if statement is None or (_reads_a_number(statement) and not shown.startswith(":")):
         return ""
     for node in ast.walk(statement):
-        if isinstance(node, ast.Slice) and _covers(node, each.line):
+        if isinstance(node, ast.Slice) and covers(node, each.line):
             bounds = [bound for bound in (node.lower, node.upper) if bound is not None]
             named_ = [bound for bound in bounds if not isinstance(bound, ast.Constant)]
             if named_ and (not shown or source_of(text, named_[-1]) in shown):
@@ -504,11 +503,6 @@ def _reads_a_number(statement: ast.stmt) -> bool:
         or (isinstance(each, ast.Attribute) and each.attr in ("item", "tolist"))
         for each in calls
     )
-
-
-def _covers(node: ast.Slice, line: int) -> bool:
-    """Whether a slice includes a line."""
-    return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
 def recurrent_layers(scene: DiagnosisScene) -> Iterator[Candidate]:
@@ -551,7 +545,7 @@ def _read_of(statement: ast.stmt, line: int) -> tuple[ast.expr, ast.expr] | None
         match node:
             case ast.Call(func=ast.Attribute(value=tensor, attr="item"), args=[]) if covers(node, line):
                 found.append((node, tensor))
-            case ast.Call(func=ast.Name(id=cast), args=[tensor], keywords=[]) if cast in _CASTS and covers(node, line):
+            case ast.Call(func=ast.Name(id=cast), args=[tensor], keywords=[]) if cast in CASTS and covers(node, line):
                 found.append((node, tensor))
     if len(found) == 1:
         return found[0]

@@ -11,7 +11,7 @@ from ctrace.inspector.diagnosis.rules.branch_rules import choices, messages
 from ctrace.inspector.diagnosis.rules.numbers import numpy_on_numbers
 from ctrace.inspector.diagnosis.rules.output_rules import printing
 from ctrace.inspector.diagnosis.rules.value_rules import used_numbers
-from ctrace.inspector.edits.numpy_functions import FUNCTIONS, in_python
+from ctrace.inspector.edits.numpy_functions import REPLACEMENTS, in_python
 from ctrace.inspector.facts.findings import Break
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace
 from tests.inspector.diagnosis.scenes import FILE, broken, ran, scene
@@ -114,7 +114,7 @@ def test_advice_and_the_repair_write_the_same(
     assert plain(rewrite.source) == tried
 
 
-@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+@pytest.mark.parametrize("name", sorted(REPLACEMENTS))
 def test_a_function_of_numpy_needs_its_number_of_arguments(name: str):
     written = [in_python(name, ["a"] * number) for number in range(4)]
     assert written[0] == written[3] == ""

@@ -42,7 +42,8 @@ def test_one_function_gets_one_advice():
 def test_a_mask_without_experts_selects():
     run = ran("import torch\ndef forward(x):\n    return x[x > 0]", broken(3, "GB0036"))
     assert all(
-        "keep all rows and select with torch.where" in each.text for each in shape_rules.data_dependent_shapes(scene(run))
+        "keep all rows and select with torch.where" in each.text
+        for each in shape_rules.data_dependent_shapes(scene(run))
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.edits.selection import with_zeros, written
+from ctrace.inspector.edits.selection import where, with_zeros
 from ctrace.inspector.edits.syntax_code import code_of, index_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import (
@@ -31,7 +31,7 @@ from ctrace.inspector.knowledge.counting import words
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.edits.selection import with_zeros, written
+    from ctrace.inspector.edits.selection import where, with_zeros
 from ctrace.inspector.edits.syntax_code import ParsedFile
 
 _ELEMENTWISE_TESTS = words("isnan isinf isfinite lt le gt ge eq ne logical_not")
@@ -88,7 +88,7 @@ def _written(code: ParsedFile, statement: cst.SimpleStatementLine, small: cst.CS
     elif sign:
         left = kept if sign == "*" else tensor
         new = f"{left} {sign} ({new})"
-    edits.statement(statement, written(torch, mask, tensor, new))
+    edits.statement(statement, f"{tensor}.copy_({where(torch, mask, new, tensor)})")
     yield SourceRewrite(edits.apply(), f"Write the elements of `{tensor}` where `{mask}` with torch.where, in place.")
 
 

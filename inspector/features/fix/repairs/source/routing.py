@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ctrace.inspector.edits.branches import bound_before
-from ctrace.inspector.edits.selection import written
+from ctrace.inspector.edits.selection import where
 from ctrace.inspector.edits.syntax_code import index_of, lone_statement, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_names import torch_name
@@ -22,7 +22,7 @@ from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, Sour
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.edits.selection import written
+    from ctrace.inspector.edits.selection import where
 from ctrace.inspector.edits.syntax_code import ParsedFile
 
 
@@ -54,7 +54,8 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
         return
     out = target.value.value
     computed = f"{code.text(value.func)}({tokens})"  # type: ignore[attr-defined]
-    edits.statement(statement, written(torch, f"({mask}).unsqueeze(-1)", out, computed))
+    chosen = where(torch, f"({mask}).unsqueeze(-1)", computed, out)
+    edits.statement(statement, f"{out}.copy_({chosen})")
     yield SourceRewrite(
         edits.apply(),
         f"Run `{code.text(value.func)}` on all of `{tokens}` and keep the rows it is chosen for.",  # type: ignore[attr-defined]
