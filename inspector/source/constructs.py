@@ -4,8 +4,8 @@ import ast
 
 from msgspec import Struct
 
-from ctrace.inspector.source.text import nodes_of, parsed, python_lines
 from ctrace.inspector.source.output_functions import output_kind
+from ctrace.inspector.source.text import nodes_of, parsed, python_lines
 
 # Chosen: a statement is quoted in a sentence.
 _LONG = 60
