@@ -5,6 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
+from ctrace.inspector.edits.torch_options import called_line, ignored_line, marked_line, option_line
 from ctrace.inspector.facts.diagnosis import Apply, ApplyKind
 from ctrace.inspector.facts.trial import LineEdit, Part, Trial
 
@@ -127,16 +128,15 @@ def unified(before: str, after: str, name: str) -> str:
 def _settings(trial: Trial) -> Iterator[str]:
     """Write the settings of torch as statements."""
     for name, value in trial.settings:
-        yield f"torch._dynamo.config.{name} = {value}"
+        yield option_line(name, value)
     for each in trial.ignored:
-        module, _, name = each.partition(":")
-        yield f"import {module}"
-        yield f"torch._dynamo.config.ignore_logging_functions.add({module}.{name})"
+        yield f"import {each.partition(':')[0]}"
+        yield ignored_line(each)
 
 
 def _called(trial: Trial) -> str:
     """Write how to make and call the model, if a trial changes that; empty if it does not."""
-    first = [f"model.{method}({word!r})" for method, word in trial.calls]
+    first = [called_line(*each) for each in trial.calls]
     if trial.evaluate:
         first += ["model.eval()"]
     made = "torch.compile(model)"
@@ -158,6 +158,6 @@ def _called(trial: Trial) -> str:
             "        value = passed.get(name)",
             # Torch specializes sizes 0 and 1 (2.13), and raises where one of them is marked.
             "        if isinstance(value, torch.Tensor) and value.dim() > dim and value.shape[dim] > 1:",
-            "            torch._dynamo.mark_dynamic(value, dim)",
+            f"            {marked_line('value', 'dim')}",
         ]
     return "\n".join((*first, f"compiled = {made}", "def model(*args, **kwargs):", *body))

@@ -14,7 +14,7 @@ from ctrace.inspector.facts.findings import Break, Cause, Danger, Owner, Recompi
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import Trial, Tried
 from ctrace.inspector.source.owners import owner_of
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import parsed, python_lines
 
 
 class DiagnosisScene(Struct, frozen=True):
@@ -73,7 +73,7 @@ class DiagnosisScene(Struct, frozen=True):
 
     def line(self, file: str, line: int) -> str:
         """Return a source line with its indentation; empty if the text is not known."""
-        lines = self.session.listings.get(file, "").splitlines()
+        lines = python_lines(self.session.listings.get(file, ""))
         if 0 < line <= len(lines):
             return lines[line - 1]
         return ""

@@ -210,3 +210,11 @@ def _is_scalar(code: ParsedFile, node: cst.CSTNode) -> bool:
     if isinstance(node, cst.Call) and op_of(code, node) in _SCALARS:
         return not is_along(code, node)
     return isinstance(node, cst.Call) and op_of(code, node) == "abs" and _is_scalar(code, node.func)
+
+
+def operand_text(code: ParsedFile, node: cst.BaseExpression) -> str:
+    """Return the text of a condition as an operand of `and`: in parentheses if it binds less, and has none."""
+    text = code.text(node)
+    if isinstance(node, cst.BooleanOperation | cst.IfExp | cst.NamedExpr | cst.Lambda) and not node.lpar:
+        return f"({text})"
+    return text

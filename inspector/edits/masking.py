@@ -15,6 +15,7 @@ from typing import Any
 
 import libcst as cst
 
+from ctrace.inspector.edits.selection import with_ones
 from ctrace.inspector.edits.syntax_code import ParsedFile, walk
 from ctrace.inspector.edits.syntax_effects import (
     CASTS,
@@ -72,9 +73,7 @@ def masked(
     """
 
     def ones(operand: cst.BaseExpression) -> cst.BaseExpression:
-        text = code.module.code_for_node(operand)
-        sides = f"{text}, 1" if holds else f"1, {text}"
-        return cst.parse_expression(f"{torch}.where({condition}, {sides})")
+        return cst.parse_expression(with_ones(torch, condition, code.module.code_for_node(operand), holds=holds))
 
     class Masking(cst.CSTTransformer):
         def on_leave(self, original_node: Any, updated_node: Any) -> Any:

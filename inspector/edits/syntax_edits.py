@@ -8,6 +8,7 @@ from typing import Any, cast
 import libcst as cst
 import libcst.matchers as m
 
+from ctrace.inspector.edits.eager_only import guarded
 from ctrace.inspector.edits.syntax_code import ParsedFile, walk
 
 _DOCSTRING = m.SimpleStatementLine(
@@ -45,7 +46,7 @@ class Edits:
     def in_eager(self, node: cst.SimpleStatementLine, torch: str) -> None:
         """Let compiled code leave a statement out; `torch` is the module's name in the file."""
         bare = self._code.text(node.with_changes(leading_lines=[])).strip()
-        self.statement(node, f"if not {torch}.compiler.is_compiling():\n    {bare}")
+        self.statement(node, guarded(torch, bare))
 
     def before(self, node: cst.BaseStatement, text: str) -> None:
         """Insert statements before one."""

@@ -31,7 +31,7 @@ from ctrace.inspector.source.constructs import construct_at
 from ctrace.inspector.source.owners import user_frame_or_last
 from ctrace.inspector.source.source_names import user_name
 from ctrace.inspector.source.stacks import frames_in
-from ctrace.inspector.source.text import text_around
+from ctrace.inspector.source.text import python_lines, text_around
 
 _SIZE = re.compile(r"(?P<tensor>.+)\.size\(\)\[(?P<at>\d+)\]$")
 _CONTENT = ".item()"
@@ -312,7 +312,7 @@ def _condition_in(raw: CollectedLog, frame: Frame) -> str:
     if found.span is None:
         return ""
     begin, end = found.span
-    condition = text.splitlines()[line - 1].strip()[begin:end]
+    condition = python_lines(text)[line - 1].strip()[begin:end]
     # "Torch needs to know whether `n`" would be no sentence: a number alone keeps torch's words.
     if any(sign in condition for sign in "<>="):
         return condition

@@ -6,7 +6,9 @@ from collections.abc import Collection, Iterable, Iterator
 from msgspec import Struct
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_KEEPING = frozenset(("append", "extend", "insert", "update", "pop", "popitem", "clear", "remove", "setdefault", "add"))
+ADDING = frozenset(("append", "extend", "insert", "update", "setdefault", "add"))
+"""Methods that put something into a container."""
+_KEEPING = ADDING | {"pop", "popitem", "clear", "remove"}
 """Methods that change a container; of tensors, each method whose name ends with `_` writes."""
 STORES = frozenset(("__dict__", "_buffers", "_parameters", "_modules"))
 """Where an object keeps its attributes by name."""

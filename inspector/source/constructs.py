@@ -4,14 +4,14 @@ import ast
 
 from msgspec import Struct
 
-from ctrace.inspector.source.text import nodes_of, parsed
+from ctrace.inspector.source.output_functions import output_kind
+from ctrace.inspector.source.text import nodes_of, parsed, python_lines
 
 # Chosen: a statement is quoted in a sentence.
 _LONG = 60
-_LOG_METHODS = frozenset(("debug", "info", "warning", "error", "critical", "exception", "log"))
 _OUTPUT = frozenset(("print", "log", "warn"))
 """Kinds of calls whose result is not used."""
-_CASTS = frozenset(("int", "float", "bool", "complex"))
+CASTS = frozenset(("int", "float", "bool", "complex"))
 _CLOCKS = frozenset(("time", "perf_counter", "monotonic", "perf_counter_ns", "time_ns", "process_time"))
 
 
@@ -40,7 +40,7 @@ def construct_at(
     on the line, or else the statement. If the text does not parse, or has no such line, return an empty construct.
     """
     tree = parsed(text)
-    lines = text.splitlines()
+    lines = python_lines(text)
     if tree is None or not 0 < line <= len(lines):
         return Construct()
     columns = _columns(lines[line - 1], span)
@@ -261,7 +261,7 @@ def _kind_of_all(node: ast.AST) -> str:
 
 def is_output_call(node: ast.AST) -> bool:
     """Whether an expression is a call that only puts out text: it prints, logs or warns."""
-    return _call_kind(node) in _OUTPUT
+    return isinstance(node, ast.Call) and _output_kind(node) != ""
 
 
 def is_clock_call(node: ast.AST) -> bool:
@@ -290,33 +290,25 @@ def _only_raises(body: list[ast.stmt]) -> bool:
 def _call_kind(node: ast.AST) -> str:
     """Return the kind of a call for which ctrace has advice, whatever torch's message says."""
     match node:
-        case ast.Call(func=ast.Name(id="print")):
-            return "print"
-        case ast.Call(func=ast.Name(id=name)) if name in _CASTS:
+        case ast.Call(func=ast.Name(id=name)) if name in CASTS:
             return "cast"
-        case (
-            ast.Call(func=ast.Attribute(value=ast.Name(id="warnings"), attr="warn"))
-            | ast.Call(func=ast.Name(id="warn"))
-        ):
-            return "warn"
         case ast.Call(func=ast.Attribute(value=ast.Name(id="time"), attr=name)) if name in _CLOCKS:
             return "clock"
         case ast.Call(func=ast.Name(id=name)) if name in _CLOCKS:
             return "clock"
-        case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in _LOG_METHODS and _is_logger(value):
-            return "log"
+        # Advice has torch's settings for the others: none is known for `pprint` or a stream.
+        case ast.Call() if (kind := _output_kind(node)) in _OUTPUT:
+            return kind
     return ""
 
 
-def _is_logger(node: ast.expr) -> bool:
-    """Whether a name sounds like a logger: `log`, `self.logger`, `logging`, `_LOG`."""
-    match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            # Known by its name only: the text does not say what type it has.
-            return "log" in name.lower()
-        case ast.Call():
-            return "getlogger" in ast.unparse(node).lower()
-    return False
+def _output_kind(call: ast.Call) -> str:
+    """Return in which way a call puts out text; empty if it does anything else."""
+    if isinstance(call.func, ast.Name) and call.func.id == "warn":  # imported from `warnings`
+        return "warn"
+    if isinstance(call.func, ast.Name | ast.Attribute):
+        return output_kind(ast.unparse(call.func))
+    return ""
 
 
 _BLOCKS: tuple[tuple[type[ast.AST] | tuple[type[ast.AST], ...], str], ...] = (

@@ -6,6 +6,7 @@ The text is a file from the log, or the single line that a frame quotes from ano
 
 import ast
 import difflib
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -14,6 +15,7 @@ from msgspec import Struct
 
 from ctrace.inspector.facts.findings import Frame
 
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 """The exceptions of `ast` for text that is not Python, or that nests too deeply."""
 
@@ -36,9 +38,18 @@ def nodes_of(tree: ast.AST | None) -> Iterator[ast.AST]:
         yield from ast.walk(tree)
 
 
+def python_lines(text: str) -> list[str]:
+    """Return the lines of a file as Python numbers them; `str.splitlines` also ends a line at a form feed."""
+    return [line.rstrip("\r\n") for line in _with_ends(text)]
+
+
+def _with_ends(text: str) -> list[str]:
+    return _LINE.findall(text)
+
+
 def replaced_lines(before: str, after: str) -> set[int]:
     """Return the lines of a text, from 1, that a change removes or replaces."""
-    lines, other = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    lines, other = _with_ends(before), _with_ends(after)
     first = _alike(lines, other)
     # What both end with is left out as well: matching long texts with many equal lines takes seconds.
     last = _alike(lines[first:][::-1], other[first:][::-1])
@@ -106,7 +117,7 @@ def snippet(
 
     `span` has columns of the line without its indentation.
     """
-    lines = listings.get(file, "").splitlines()
+    lines = python_lines(listings.get(file, ""))
     if not 0 < line <= len(lines):
         return None
     first = max(line - around, 1)

@@ -23,6 +23,7 @@ from ctrace.inspector.features.bytecode.bytecode_view import (
     SourceProven,
     SourceRefused,
 )
+from ctrace.inspector.source.text import python_lines
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import capped, indented, more, section
 
@@ -79,7 +80,7 @@ def _source_title(document: BytecodeDocument, each: Explained) -> Iterator[Text]
 
 
 def _listing(document: BytecodeDocument, each: Explained) -> list[str]:
-    return document.listings.get(each.codes.before.file, "").splitlines()
+    return python_lines(document.listings.get(each.codes.before.file, ""))
 
 
 def _python(text: str, width: int) -> RenderableType:

@@ -26,6 +26,7 @@ from ctrace.inspector.findings.guard_view import (
     tensor_guards,
 )
 from ctrace.inspector.source.source_names import user_name
+from ctrace.inspector.source.text import python_lines
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import GAP, MOST, hanging, item, more, section, table
 
@@ -244,7 +245,7 @@ def _by_line(guards: Iterable[Guard], document: GuardsDocument, width: int, most
 
 
 def _source(file: str, line: int, document: GuardsDocument) -> str:
-    lines = document.listings.get(file, "").splitlines()
+    lines = python_lines(document.listings.get(file, ""))
     if 0 < line <= len(lines):
         return lines[line - 1].strip()
     return ""

@@ -15,6 +15,7 @@ from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, Work
 from ctrace.inspector.findings.target_gpu_view import TargetDevice
 from ctrace.inspector.knowledge.counting import named, plural
 from ctrace.inspector.session.summary import CodeTotals
+from ctrace.inspector.source.text import python_lines
 from ctrace.reports import format as fmt
 
 UNKNOWN = "?"
@@ -165,7 +166,7 @@ def place_text(place: str, listings: Mapping[str, str], cwd: str) -> str:
 def source_line(place: str, listings: Mapping[str, str]) -> str:
     """Return a source line; empty if its file is not in the log."""
     file, _, line = place.rpartition(":")
-    lines = listings.get(file, "").splitlines()
+    lines = python_lines(listings.get(file, ""))
     if line.isdecimal() and 0 < int(line) <= len(lines):
         return lines[int(line) - 1]
     return ""

@@ -8,8 +8,10 @@ from itertools import count, pairwise
 from typing import NamedTuple
 
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
-from ctrace.inspector.diagnosis.rules.value_rules import at_break, branch_on
+from ctrace.inspector.diagnosis.rules.value_rules import at_break, branch_on, kept_tensor
+from ctrace.inspector.edits.eager_only import tested
 from ctrace.inspector.edits.line_edits import Change, line_edits, shortened, source_of, statement_at
+from ctrace.inspector.edits.selection import Selection, selecting, with_ones
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break
 from ctrace.inspector.facts.trial import Trial
@@ -75,10 +77,7 @@ def _message_in_eager(scene: DiagnosisScene, cause: RootCause, each: Break) -> I
     branch = _if_at(text, each.line)
     if branch is None or not torch or not scene.is_users(each.file) or not _only_puts_out(branch):
         return
-    test = source_of(text, branch.test)
-    if isinstance(branch.test, ast.BoolOp | ast.IfExp | ast.NamedExpr):
-        test = f"({test})"
-    guarded = f"not {torch}.compiler.is_compiling() and {test}"
+    guarded = tested(torch, _operand(text, branch.test))
     edits = line_edits(each.file, text, [(branch.test, guarded)])
     call = shortened(source_of(text, branch.body[0]))
     advice = f"{at_break(each)}: test in eager only, `if {guarded}:`; compiled calls then leave out `{call}`."
@@ -328,7 +327,7 @@ def _choice(scene: DiagnosisScene, cause: RootCause, each: Break) -> Iterator[Ca
     changes, shown = _selecting(branch, chosen, found, guard)
     advice = f"{at_break(each)}: {_replacing(guard, shown)}."
     if read is not None:
-        kept = source_of(text, _tensor(read.value))
+        kept = kept_tensor(text, _tensor(read.value))
         changes.append((read.value, kept))
         name = source_of(text, read.targets[0])
         replacing = _replacing(guard, shown, branch.lineno)
@@ -355,8 +354,8 @@ class _Sides(NamedTuple):
 
     place: ast.stmt
     """The statement to replace."""
-    start: str
-    """How that statement begins: `y = `, or `return `."""
+    target: str
+    """The name that it assigns to; empty: it returns."""
     yes: ast.expr
     no: ast.expr
 
@@ -366,17 +365,11 @@ def _selection(text: str, torch: str, test: str, several: Sequence[_Sides]) -> t
     ones there.
     """
     name = next(each for each in _condition_names() if each not in text)
-    yes = _Masking(torch, f"{torch}.where({name}, {{}}, 1)")
-    no = _Masking(torch, f"{torch}.where({name}, 1, {{}})")
-    pairs = [(yes.masked(text, sides.yes), no.masked(text, sides.no)) for sides in several]
-    statements: list[str] = []
-    chosen = test
-    if yes.found or no.found or len(several) > 1:
-        statements.append(f"{name} = {test}")
-        chosen = name
-    for sides, (first, second) in zip(several, pairs, strict=True):
-        statements.append(f"{sides.start}{torch}.where({chosen}, {first}, {second})")
-    return tuple(statements)
+    yes, no = _Masking(torch, name, holds=True), _Masking(torch, name, holds=False)
+    found = [Selection(sides.target, yes.masked(text, sides.yes), no.masked(text, sides.no)) for sides in several]
+    if not (yes.found or no.found or len(several) > 1):
+        name = ""
+    return tuple(selecting(torch, test, found, name=name))
 
 
 def _guarded(text: str, branch: ast.If) -> tuple[str, ast.expr]:
@@ -423,14 +416,15 @@ def _condition_names() -> Iterator[str]:
 
 
 class _Masking(ast.NodeTransformer):
-    """Puts ones where an operand is not selected; `ones` has braces for the operand.
+    """Puts ones where an operand is not selected.
 
-    `fix` proves a stricter form of this edit (`syntax/masking.py`).
+    `fix` proves a stricter form of this edit (`inspector/edits/masking.py`), which also knows what may overflow.
     """
 
-    def __init__(self, torch: str, ones: str) -> None:
+    def __init__(self, torch: str, condition: str, *, holds: bool) -> None:
         self._torch = torch
-        self._ones = ones
+        self._condition = condition
+        self._holds = holds
         self.found = False
 
     def masked(self, text: str, side: ast.expr) -> str:
@@ -444,7 +438,9 @@ class _Masking(ast.NodeTransformer):
         """Mask a divisor, and the base of a power."""
         self.generic_visit(node)
         match node:
-            case ast.BinOp(op=ast.Div(), right=ast.Constant()) | ast.BinOp(op=ast.Pow(), right=ast.Constant(value=1)):
+            case ast.BinOp(op=ast.Div(), right=ast.Constant() | ast.UnaryOp(operand=ast.Constant())):
+                pass
+            case ast.BinOp(op=ast.Pow(), right=ast.Constant(value=1)):
                 pass
             case ast.BinOp(op=ast.Div()):
                 node.right = self._with_ones(node.right)
@@ -465,7 +461,8 @@ class _Masking(ast.NodeTransformer):
 
     def _with_ones(self, operand: ast.expr) -> ast.expr:
         self.found = True
-        return ast.parse(self._ones.format(ast.unparse(operand)), mode="eval").body
+        text = with_ones(self._torch, self._condition, ast.unparse(operand), holds=self._holds)
+        return ast.parse(text, mode="eval").body
 
 
 def _draws(side: ast.expr) -> bool:
@@ -484,18 +481,18 @@ def _sides(text: str, branch: ast.If) -> _Sides | None:
     """Return what a branch assigns or returns on both sides; None if one side does more."""
     match branch.body, branch.orelse:
         case [ast.Assign(targets=[ast.Name(id=name)], value=yes) as place], []:
-            return _Sides(place, f"{name} = ", yes, ast.Name(name, ast.Load()))
+            return _Sides(place, name, yes, ast.Name(name, ast.Load()))
         case (
             [ast.Assign(targets=[ast.Name(id=name)], value=yes) as place],
             [ast.Assign(targets=[ast.Name(id=same)], value=no)],
         ) if name == same:
-            return _Sides(place, f"{name} = ", yes, no)
+            return _Sides(place, name, yes, no)
         case [ast.Return(value=ast.expr() as yes) as place], [ast.Return(value=ast.expr() as no)]:
-            return _Sides(place, "return ", yes, no)
+            return _Sides(place, "", yes, no)
         case [ast.Return(value=ast.expr() as yes) as place], []:
             after = _after(text, branch)
             if isinstance(after, ast.Return) and after.value is not None:
-                return _Sides(place, "return ", yes, after.value)
+                return _Sides(place, "", yes, after.value)
     return None
 
 
@@ -514,9 +511,7 @@ def _several_sides(branch: ast.If) -> tuple[_Sides, ...]:
             if isinstance(each.value, ast.Constant) or _names(each.value) & {*names[:number]}:
                 return ()
     otherwise: list[ast.expr] = [each.value for each in others] or [ast.Name(each, ast.Load()) for each in names]
-    return tuple(
-        _Sides(place, f"{name} = ", place.value, no) for place, name, no in zip(places, names, otherwise, strict=True)
-    )
+    return tuple(_Sides(place, name, place.value, no) for place, name, no in zip(places, names, otherwise, strict=True))
 
 
 def _assigned(statement: ast.Assign) -> str:

@@ -19,10 +19,10 @@ from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.findings import Cause, CauseKind
 from ctrace.inspector.facts.shape_facts import DimKind
 from ctrace.inspector.knowledge.counting import count
+from ctrace.inspector.source.attribute_writes import ADDING
 from ctrace.inspector.source.text import nodes_of, parsed
 
 _CACHE_TYPE = re.compile(r"GuardManager: source=[^\n]*type=<class 'transformers\.cache_utils\.\w+'>")
-_ADDING = ("add", "append", "extend", "insert", "setdefault", "update")
 _COUNTERS = (CauseKind.ATTRIBUTE_VALUE, CauseKind.GLOBAL_VALUE)
 _LEAST = 2
 """The fewest lengths after the first that show that a list grows in each call."""
@@ -132,7 +132,7 @@ def _fills(scene: DiagnosisScene, cause: RootCause, name: str) -> bool:
     functions = functions_at(scene.session.listings.get(cause.file or "", ""), cause.line or 0)
     for node in (node for function in functions for node in ast.walk(function)):
         match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=found), attr=attr)) if attr in _ADDING:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=found), attr=attr)) if attr in ADDING:
                 pass
             case ast.Subscript(value=ast.Name(id=found), ctx=ast.Store()):
                 pass
@@ -153,7 +153,7 @@ def _is_filled(scene: DiagnosisScene, cause: RootCause, attribute: str) -> bool:
     tree = parsed(scene.session.listings.get(cause.file or "", ""))
     for node in nodes_of(tree):
         match node:
-            case ast.Call(func=ast.Attribute(value=ast.Attribute(attr=found), attr=attr)) if attr in _ADDING:
+            case ast.Call(func=ast.Attribute(value=ast.Attribute(attr=found), attr=attr)) if attr in ADDING:
                 pass
             case ast.Subscript(value=ast.Attribute(attr=found), ctx=ast.Store()):
                 pass

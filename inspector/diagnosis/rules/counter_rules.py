@@ -10,6 +10,8 @@ from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.number_uses import number_use
 from ctrace.inspector.diagnosis.rules.value_rules import division_questions
 from ctrace.inspector.edits.line_edits import functions_at, shortened, source_of
+from ctrace.inspector.edits.tensors_for_numbers import registered
+from ctrace.inspector.edits.torch_options import option_line
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Cause, CauseKind
 from ctrace.inspector.facts.trial import LineEdit, Trial
@@ -33,9 +35,7 @@ def buffers(scene: DiagnosisScene) -> Iterator[Candidate]:
             continue
         if _kind_of(scene, cause, owner, name)[0] is not _Kind.COUNTER:
             continue
-        made = (
-            f'{_receiver_of(_init(owner))}.register_buffer("{name}", {torch}.tensor({_start(guard)}), persistent=False)'
-        )
+        made = registered(name, torch, _start(owner, name, guard), owner=_receiver_of(_init(owner)))
         edit = _made_in_init(scene, cause.file or "", owner, name, made)
         text = (
             f"{at(cause)}: keep {guard.subject} in a buffer, {made} in __init__, and increment it as a tensor: "
@@ -75,7 +75,7 @@ def open_integers(scene: DiagnosisScene) -> Iterator[Candidate]:
             instead = f", or {other.replace('{source}', source)}"
         text = (
             f"{at(cause)}: {guard.subject} {what}, and torch specializes on each value: set "
-            f"torch._dynamo.config.allow_unspec_int_on_nn_module = True{instead}."
+            f"{option_line('allow_unspec_int_on_nn_module')}{instead}."
         )
         text = " ".join((text, *open_integer_questions(scene, [cause.id])))
         yield Candidate(text, (cause.id,), Trial(settings=_NUMBERS), worth=65)
@@ -193,7 +193,12 @@ def _init(owner: ast.ClassDef) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     return next((node for node in owner.body if isinstance(node, _FUNCTIONS) and node.name == "__init__"), None)
 
 
-def _start(guard: Cause) -> str:
+def _start(owner: ast.ClassDef, name: str, guard: Cause) -> str:
+    """Return the number that a counter starts at: what `__init__` assigns, or else what its first change shows."""
+    for node in ast.walk(_init(owner) or ast.Module([], [])):
+        match node:
+            case ast.Assign(value=ast.Constant(value=int(start))) if _assigns(node, name):
+                return str(start)
     # The first graph was compiled in the first call, which may have counted already: 1 then was 0 before.
     if guard.was is None or not guard.was.lstrip("-").isdecimal() or guard.was == "1":
         return "0"

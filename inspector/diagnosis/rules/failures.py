@@ -28,7 +28,7 @@ from ctrace.inspector.findings.graphs.attention_view import wrong
 from ctrace.inspector.knowledge.advice import advice_on_break
 from ctrace.inspector.knowledge.counting import framed
 from ctrace.inspector.source.constructs import construct_at
-from ctrace.inspector.source.text import nodes_of, parsed
+from ctrace.inspector.source.text import nodes_of, parsed, python_lines
 
 _VIOLATION = "ConstraintViolationError"
 _MARKED = (DimPolicy.MARKED_DYNAMIC, DimPolicy.MARKED_UNBACKED)
@@ -171,7 +171,7 @@ def _marks(scene: DiagnosisScene, tensor: ShapedTensor, dim: Dimension) -> Itera
     for file, text in scene.session.listings.items():
         if not scene.is_users(file):
             continue
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(python_lines(text), 1):
             if _MARK.fullmatch(line.strip()) and re.search(rf",\s*(?:\[[^]]*\b)?-?{dim.index}\b", line):
                 yield file, number, line
 
@@ -281,7 +281,7 @@ def _keep_out(scene: DiagnosisScene, cause: RootCause) -> str:
 def _branch_while_compiling(scene: DiagnosisScene, cause: RootCause) -> Iterator[Candidate]:
     """Find a branch that the program takes only while compiling; the trial takes the other one."""
     file = cause.file or ""
-    for number, line in enumerate(scene.session.listings.get(file, "").splitlines(), 1):
+    for number, line in enumerate(python_lines(scene.session.listings.get(file, "")), 1):
         code = line.partition("#")[0]
         if not _COMPILING.search(code) or "import" in code:
             continue

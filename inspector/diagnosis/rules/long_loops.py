@@ -16,6 +16,7 @@ from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.edits.line_edits import functions_at
 from ctrace.inspector.facts.graph_facts import Unrolled
 from ctrace.inspector.facts.trial import NewText, Trial
+from ctrace.inspector.source.attribute_writes import ADDING
 from ctrace.inspector.source.text import nodes_of, parsed
 
 _LONG = 16
@@ -208,7 +209,8 @@ def _parts(loop: ast.For | ast.While) -> _Parts | None:
     return None
 
 
-_GROWING = frozenset(("append", "extend", "insert", "update", "setdefault"))
+_GROWING = ADDING - {"add"}
+"""Methods that put something into a container; `add` of a tensor computes."""
 
 
 def _stores(statement: ast.stmt) -> ast.expr | None:

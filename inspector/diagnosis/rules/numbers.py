@@ -18,20 +18,12 @@ from ctrace.inspector.edits.line_edits import (
     source_of,
     statement_at,
 )
+from ctrace.inspector.edits.numpy_functions import REPLACEMENTS, ROUNDING, in_python
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.knowledge.counting import named
 from ctrace.inspector.source.text import nodes_of, parsed
 
-_PYTHON = {
-    "sum": "sum", "max": "max", "min": "min", "amax": "max", "amin": "min", "abs": "abs", "prod": "math.prod",
-    "ceil": "math.ceil", "floor": "math.floor", "sqrt": "math.sqrt", "log": "math.log", "log2": "math.log2",
-    "log10": "math.log10", "exp": "math.exp", "lcm": "math.lcm", "gcd": "math.gcd", "int64": "int", "int32": "int",
-    "power": "pow", "maximum": "max", "minimum": "min",
-}  # fmt: skip
-"""Python's functions for plain numbers, keyed by NumPy function."""
-_TWO = frozenset(("lcm", "gcd", "power", "maximum", "minimum"))
-_ROUNDING = {"ceil": "math.ceil", "floor": "math.floor"}
 _TO_INTEGER = frozenset(("to", "long", "int"))
 _WRITERS = frozenset(("copy_", "add_", "sub_", "mul_", "fill_", "zero_", "div_"))
 
@@ -339,7 +331,7 @@ def _of_numpy(file: str, text: str, calls: list[tuple[ast.Call, str, str]]) -> t
     more = ""
     if len(calls) > 1:
         more = f" ({len(calls)} places)"
-    python = _PYTHON[name.rpartition(".")[2]]
+    python = REPLACEMENTS[name.rpartition(".")[2]]
     change = f"use Python's {python}() for {name}()"
     advice = (
         f"{_place(file, first)}: {change} in `{shortened(source_of(text, first))}`{more}"
@@ -361,28 +353,33 @@ def _numpy_calls(text: str, functions: list[Function]) -> Iterator[tuple[ast.Cal
     """Yield calls of NumPy on plain numbers, outermost first: the call, its function and its replacement."""
     numpy = _numpy_names(text)
     taken: set[ast.AST] = set()
+    made_int: set[ast.AST] = set()
     for call in (node for function in functions for node in ast.walk(function) if isinstance(node, ast.Call)):
-        if call not in taken and (found := _in_python(text, call, numpy)) is not None:
+        if isinstance(call.func, ast.Name) and call.func.id == "int":
+            made_int.update(call.args)
+        if call not in taken and (found := _of_call(text, call, numpy, is_made_int=call in made_int)) is not None:
             taken.update(ast.walk(call))
             yield call, *found
 
 
-def _in_python(text: str, node: ast.expr, numpy: set[str]) -> tuple[str, str] | None:
+def _of_call(text: str, node: ast.expr, numpy: set[str], *, is_made_int: bool = False) -> tuple[str, str] | None:
     """Return NumPy's function of a call on plain numbers, and what to write for the call; None: it is another one.
 
     That includes what turns NumPy's result into a Python number, as in `np.ceil(n).astype("int").item()`.
     """
     match node:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=module), attr=name)) if module in numpy and name in _PYTHON:
-            if len(node.args) != (2 if name in _TWO else 1) or node.keywords:
-                return None
-            inner = [_in_python(text, each, numpy) for each in node.args]
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=module), attr=name), keywords=[]) if module in numpy:
+            inner = [_of_call(text, each, numpy) for each in node.args]
             written = [new[1] if new else source_of(text, each) for new, each in zip(inner, node.args, strict=True)]
-            return f"{module}.{name}", f"{_PYTHON[name]}({', '.join(written)})"
+            new = in_python(name, written, is_made_int=is_made_int)
+            if not new:
+                return None
+            return f"{module}.{name}", new
         case ast.Call(func=ast.Attribute(value=made, attr="item" | "tolist"), args=[], keywords=[]):
-            return _in_python(text, made, numpy)
+            return _of_call(text, made, numpy, is_made_int=is_made_int)
         case ast.Call(func=ast.Attribute(value=made, attr="astype"), args=[kind], keywords=[]):
-            found, cast = _in_python(text, made, numpy), _python_type(kind)
+            cast = _python_type(kind)
+            found = _of_call(text, made, numpy, is_made_int=cast == "int")
             if found is None or not cast:
                 return None
             return found[0], f"{cast}({found[1]})"
@@ -583,15 +580,20 @@ def _rounded(text: str, owner: ast.ClassDef, names: set[str]) -> Iterator[Change
                     cast in _TO_INTEGER and _rounds(call)
                 ):
                     inner.add(call)
-                    yield node, f"{_ROUNDING[_last_name(call.func)]}({source_of(text, call.args[0])})"
+                    yield node, _rounded_by_python(text, call)
                 case ast.Call() if _rounds(node) and node not in inner:
-                    yield node, f"{_ROUNDING[_last_name(node.func)]}({source_of(text, node.args[0])})"
+                    yield node, _rounded_by_python(text, node)
+
+
+def _rounded_by_python(text: str, call: ast.Call) -> str:
+    """Write Python's rounding, an integer: `math.ceil(n)` for `torch.ceil(n)`."""
+    return in_python(_last_name(call.func), [source_of(text, call.args[0])], is_made_int=True)
 
 
 def _rounds(call: ast.Call) -> bool:
     match call.func:
         case ast.Attribute(value=ast.Name(id="torch"), attr=name):
-            return name in _ROUNDING and len(call.args) == 1 and not call.keywords
+            return name in ROUNDING and len(call.args) == 1 and not call.keywords
     return False
 
 

@@ -13,6 +13,7 @@ from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.rules.value_rules import at_break, named
 from ctrace.inspector.edits.line_edits import covers, line_edits, nodes_around
+from ctrace.inspector.edits.torch_options import option_line
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.facts.findings import Break
 from ctrace.inspector.facts.trial import Trial
@@ -32,7 +33,7 @@ def torchs_options(scene: DiagnosisScene) -> Iterator[Candidate]:
             if match is not None and match["name"] not in _WITH_RULES:
                 found.setdefault(match["name"], []).append(cause)
     for name, causes in found.items():
-        switch = f"set torch._dynamo.config.{name} = True"
+        switch = f"set {option_line(name)}"
         ids = tuple(dict.fromkeys(each.id for each in causes))
         text = f"{named(causes)} {switch}: Dynamo then traces it."
         yield Candidate(text, ids, Trial(settings=((name, True),)), worth=73, only_checked=True, short=switch)
@@ -42,7 +43,7 @@ def nested_breaks(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to resume inside of a called function that breaks, where a break leaves its callers in eager."""
     found = [cause for cause in scene.causes if not cause.expected and any(map(_is_nested, scene.breaks(cause)))]
     if found:
-        switch = f"set torch._dynamo.config.{_NESTED} = True"
+        switch = f"set {option_line(_NESTED)}"
         text = (
             f"{named(found)} {switch}, which is off by default: Dynamo then resumes inside of the function that "
             "breaks, and its callers stay compiled."

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.naming import at, break_kind, place_ahead
 from ctrace.inspector.diagnosis.rules.value_rules import at_break
+from ctrace.inspector.edits.eager_only import chosen, head
 from ctrace.inspector.edits.line_edits import Change, covers, line_edits, nodes_around, source_of, statement_at
+from ctrace.inspector.edits.torch_options import ignored_line
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break
 from ctrace.inspector.facts.trial import LineEdit, Trial
@@ -34,16 +36,13 @@ def printing(scene: DiagnosisScene) -> Iterator[Candidate]:
         more = f" and {len(causes) - _NAMED} more"
     what, others = _written(scene, causes[0]), ", ".join(at(cause) for cause in causes[1:_NAMED])
     also = framed(" The same at ", others, f"{more}.")
-    text = f"{at(causes[0])}: remove {what}, or guard it with `if not torch.compiler.is_compiling():`.{also}"
+    text = f"{at(causes[0])}: remove {what}, or guard it with `{head()}`.{also}"
     short = f"remove {what} at {', '.join(at(cause) for cause in causes[:_NAMED])}{more}"
     yield Candidate(text, tuple(cause.id for cause in causes), trial, worth=80, short=short)
 
 
 def clocks(scene: DiagnosisScene) -> Iterator[Candidate]:
-    """Offer to read clocks in eager only, also those of the function that the break kept Dynamo from; the trial does.
-
-    `is_compiling()` is a constant while Dynamo traces, so the reading is not traced.
-    """
+    """Offer to read clocks in eager only, also those of a function that the break kept Dynamo from; the trial does."""
     for cause in scene.causes:
         for each in scene.breaks(cause):
             torch, text = scene.torch_name(each.file), scene.session.listings.get(each.file, "")
@@ -52,12 +51,11 @@ def clocks(scene: DiagnosisScene) -> Iterator[Candidate]:
             calls = _clocks_around(text, each.line)
             if not calls:
                 continue
-            guard = f"0.0 if {torch}.compiler.is_compiling() else "
-            changes: list[Change] = [(call, f"({guard}{source_of(text, call)})") for call in calls]
+            changes: list[Change] = [(call, f"({chosen(torch, source_of(text, call), '0.0')})") for call in calls]
             edits = line_edits(each.file, text, changes)
             others = [str(line) for line in dict.fromkeys(call.lineno for call in calls) if line != each.line]
             also = framed(", also at line ", " and ".join(others))
-            shown = f"`{guard}{source_of(text, calls[0])}`"
+            shown = f"`{chosen(torch, source_of(text, calls[0]), '0.0')}`"
             advice = f"{at(cause)}: remove the clock, or read it in eager only{also}: {shown}."
             if edits:
                 yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=81, only_checked=True)
@@ -120,11 +118,9 @@ def loggers(scene: DiagnosisScene) -> Iterator[Candidate]:
         if name and not scene.is_users(each.file):
             found.setdefault(name, []).append(cause)
     for name, causes in found.items():
-        text = (
-            f"{at(causes[0])}: torch._dynamo.config.ignore_logging_functions.add(logging.Logger.{name}): "
-            "compiled code then drops the message."
-        )
-        trial = Trial(ignored=(f"logging:Logger.{name}",))
+        method = f"logging:Logger.{name}"
+        text = f"{at(causes[0])}: {ignored_line(method)}: compiled code then drops the message."
+        trial = Trial(ignored=(method,))
         yield Candidate(text, tuple(cause.id for cause in causes), trial, worth=80, only_checked=True)
 
 
@@ -137,12 +133,12 @@ def warnings_of_libraries(scene: DiagnosisScene) -> Iterator[Candidate]:
     ]
     if causes:
         place = place_ahead(causes[0])
-        switch = "torch._dynamo.config.ignore_logging_functions.add(warnings.warn)"
-        text = f"{place}{switch}: compiled code then drops the warning of the library."
-        trial = Trial(ignored=("warnings:warn",))
+        text = f"{place}{ignored_line(_WARNINGS)}: compiled code then drops the warning of the library."
+        trial = Trial(ignored=(_WARNINGS,))
         yield Candidate(text, tuple(cause.id for cause in causes), trial, worth=79, only_checked=True)
 
 
+_WARNINGS = "warnings:warn"
 _WARN = "module: _warnings, qualname: warn"
 """How torch names warnings.warn in the reason of a break."""
 
@@ -186,8 +182,7 @@ def _guarded(scene: DiagnosisScene, each: Break, statement: ast.stmt) -> LineEdi
     indent = line[: len(line) - len(line.lstrip())]
     if len(indent.encode()) != statement.col_offset:
         return None
-    guarded = f"{indent}if not {name}.compiler.is_compiling(): {line.lstrip()}"
-    return LineEdit(each.file, each.line, guarded, line.strip())
+    return LineEdit(each.file, each.line, f"{indent}{head(name)} {line.lstrip()}", line.strip())
 
 
 def _statement_at(text: str, line: int) -> ast.stmt | None:
@@ -196,12 +191,8 @@ def _statement_at(text: str, line: int) -> ast.stmt | None:
     calls = [
         node
         for node in ast.walk(tree or ast.Module([], []))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _covers(node, line)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and covers(node, line)
     ]
     if len(calls) == 1:
         return calls[-1]
     return None
-
-
-def _covers(node: ast.stmt, line: int) -> bool:
-    return node.lineno <= line <= (node.end_lineno or node.lineno)

@@ -12,6 +12,7 @@ from ctrace.inspector.diagnosis.naming import at, break_kind, place_ahead
 from ctrace.inspector.diagnosis.preconditions import marking_was_refuted
 from ctrace.inspector.diagnosis.rules.value_rules import at_break, scalar_questions
 from ctrace.inspector.edits.line_edits import covers, functions_at, qualified_name, statement_at
+from ctrace.inspector.edits.torch_options import called_line, marked_line, option_line
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break, Cause, CauseKind
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
@@ -24,7 +25,7 @@ from ctrace.inspector.source.attribute_writes import FUNCTIONS, last_name
 from ctrace.inspector.source.text import nodes_of, parsed
 
 _SHAPES = Trial(settings=(("capture_scalar_outputs", True), ("capture_dynamic_output_shape_ops", True)))
-_SWITCH = "torch._dynamo.config.capture_dynamic_output_shape_ops = True and capture_scalar_outputs = True"
+_SWITCH = f"{option_line('capture_dynamic_output_shape_ops')} and capture_scalar_outputs = True"
 _EXPERTS = ("set_experts_implementation", "batched_mm")
 _DECORATOR = "use_experts_implementation"
 """The transformers decorator of experts with a selectable implementation (integrations/moe.py, 5.0)."""
@@ -64,7 +65,7 @@ def _mask(scene: DiagnosisScene, cause: RootCause) -> str:
         return "run every expert on all rows and multiply by the mask, so that no size depends on the routing"
     called = {name for each in scene.breaks(cause) for name in _called_at(scene, each)}
     known = (words for name, words in _INSTEAD.items() if name in called)
-    return next(known, "keep all rows and multiply by the mask (or torch.where), so that no size depends on data")
+    return next(known, "keep all rows and select with torch.where, so that no size depends on data")
 
 
 _BEFORE = "call it before the compiled call and pass the result: its size depends on data"
@@ -131,7 +132,7 @@ def experts_of_transformers(scene: DiagnosisScene) -> Iterator[Candidate]:
     if found:
         each = next(each for each in scene.breaks(found[0]) if _can_be_chosen(scene, each))
         text = (
-            f'{at_break(each)}: use another experts implementation: model.set_experts_implementation("batched_mm"), or '
+            f"{at_break(each)}: use another experts implementation: {called_line(*_EXPERTS)}, or "
             'experts_implementation="batched_mm" in the config ("grouped_mm" on a GPU); '
             f"the one that {package_of(each.file) or 'the library'} runs here loops over the experts that were hit."
         )
@@ -263,7 +264,7 @@ def last_batches(scene: DiagnosisScene) -> Iterator[Candidate]:
         else:
             text = (
                 f"{what}: a smaller batch costs one more graph, once. For a short last batch, use drop_last=True in "
-                f"the DataLoader; or call torch._dynamo.mark_dynamic({_passed(scene, cause, first)}, 0) on each batch "
+                f"the DataLoader; or call {marked_line(_passed(scene, cause, first), 0)} on each batch "
                 "before it goes to the model."
             )
         yield Candidate(text, (cause.id,), worth=40)
@@ -314,7 +315,7 @@ def dynamic_sizes(scene: DiagnosisScene) -> Iterator[Candidate]:
     offered = [match for mark in shown if (match := _MARK.fullmatch(mark.line)) and _is_argument(match["name"])]
     ids = tuple(cause.id for cause in found)
     if offered:
-        lines = [f"torch._dynamo.mark_dynamic({plain_name(match['name'])}, {match['dims']})" for match in offered]
+        lines = [marked_line(plain_name(match["name"]), match["dims"]) for match in offered]
         marked = tuple(Marked(plain_name(match["name"]), dim) for match in offered for dim in _dims(match["dims"]))
         text = f"Before the first call: {'; '.join(lines[:3])}{' ...' if len(lines) > 3 else ''}"
         yield Candidate(f"{text}.", ids, Trial(marked=marked), worth=60, only_checked=True)

@@ -16,18 +16,19 @@ from ctrace.inspector.edits.line_edits import (
     statement_at,
     trial_of,
 )
+from ctrace.inspector.edits.tensors_for_numbers import detached
+from ctrace.inspector.edits.torch_options import option_line
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break, CauseKind
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.knowledge.counting import framed
-from ctrace.inspector.source.constructs import is_index
+from ctrace.inspector.source.attribute_writes import ADDING
+from ctrace.inspector.source.constructs import CASTS, is_index
 from ctrace.inspector.source.number_errors import NumberErrors, number_errors
 from ctrace.inspector.source.source_names import RESULT
 from ctrace.inspector.source.text import nodes_of, parsed
 
 SCALARS = Trial(settings=(("capture_scalar_outputs", True),))
-_CASTS = frozenset(("int", "float", "bool", "complex"))
-_COLLECT = frozenset(("append", "add", "extend", "update", "insert", "setdefault"))
 _RECURRENT = "GB0014"
 _LOOPS = (ast.For, ast.While)
 
@@ -46,7 +47,7 @@ def numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
     if found:
         bound = next((_tensor_bound(scene, each) for each in scene.breaks(found[0])), "")
         mask = framed("; or keep all positions and mask with torch.arange(size) < ", bound)
-        switch = "set torch._dynamo.config.capture_scalar_outputs = True"
+        switch = f"set {option_line('capture_scalar_outputs')}"
         stays = _moved(scene, SCALARS) or "the number then stays in the graph"
         ids = tuple(cause.id for cause in found)
         text = " ".join((f"{named(found)} {switch}: {stays}{mask}.", *scalar_questions(scene)))
@@ -181,14 +182,15 @@ def used_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
         if call is None or _is_stored(statement) or _tests(statement, each.line) or _container_of(scene, each):
             continue
         text = scene.session.listings[each.file]
-        edits = line_edits(each.file, text, [(call[0], source_of(text, call[1]))])
+        kept = kept_tensor(text, call[1])
+        edits = line_edits(each.file, text, [(call[0], kept)])
         if not edits:
             continue
         trial = Trial(edits=edits)
         if _breaks_at_branch(scene, trial, each):
             continue  # Python needs the number at that branch: one op more runs eagerly, and nothing is gained
         why = _moved(scene, trial) or "nothing here needs the number"
-        advice = f"{at_break(each)}: compute with the tensor, `{source_of(text, call[1])}`: {why}."
+        advice = f"{at_break(each)}: compute with the tensor, `{kept}`: {why}."
         # What the number is returned in may need it: there, the setting comes first, which keeps it.
         worth = 62
         if _computes_with(statement, call[0]):
@@ -349,7 +351,7 @@ def scalar_questions(scene: DiagnosisScene) -> tuple[str, ...]:
     breaks = scene.session.breaks
     questions = []
     if any(_is_asserted(scene, each) for each in breaks):
-        questions.append(_ASSERTS)
+        questions.append(ASSERTS)
     texts = [(scene.session.listings.get(each.file, ""), each.line) for each in breaks if _is_number(each)]
     errors = [number_errors(text, line) for text, line in texts]
     questions += division_questions(errors)
@@ -375,7 +377,8 @@ def division_questions(errors: Iterable[NumberErrors]) -> list[str]:
     return asked
 
 
-_ASSERTS = "May an assertion that fails raise RuntimeError instead of AssertionError when compiled?"
+ASSERTS = "May an assertion that fails raise RuntimeError instead of AssertionError when compiled?"
+"""With the number, or its tensor, in the graph, an op checks it and raises RuntimeError (symbolic_convert.py, 2.13)."""
 _DIVIDES = "May a division by zero return infinity or NaN instead of raising ZeroDivisionError when compiled?"
 _DIVIDES_WHOLE = (
     "Is the divisor of `//` and `%` never 0? Python raises ZeroDivisionError. Compiled for a CPU, `//` returns a wrong "
@@ -395,10 +398,7 @@ _PASSES_OVER = (
 
 
 def _is_asserted(scene: DiagnosisScene, each: Break) -> bool:
-    """Whether an `assert` tests the number that a break reads.
-
-    With the number in the graph, an op of the graph checks it, which raises RuntimeError (symbolic_convert.py, 2.13).
-    """
+    """Whether an `assert` tests the number that a break reads."""
     if not _is_number(each):
         return False
     line = branch_on(scene, each)
@@ -485,7 +485,7 @@ def _tensor_bound(scene: DiagnosisScene, each: Break) -> str:
     if statement is None or (_reads_a_number(statement) and not shown.startswith(":")):
         return ""
     for node in ast.walk(statement):
-        if isinstance(node, ast.Slice) and _covers(node, each.line):
+        if isinstance(node, ast.Slice) and covers(node, each.line):
             bounds = [bound for bound in (node.lower, node.upper) if bound is not None]
             named_ = [bound for bound in bounds if not isinstance(bound, ast.Constant)]
             if named_ and (not shown or source_of(text, named_[-1]) in shown):
@@ -505,17 +505,12 @@ def _reads_a_number(statement: ast.stmt) -> bool:
     )
 
 
-def _covers(node: ast.Slice, line: int) -> bool:
-    """Whether a slice includes a line."""
-    return node.lineno <= line <= (node.end_lineno or node.lineno)
-
-
 def recurrent_layers(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to trace torch's recurrent layers, which Dynamo skips by default."""
     for cause in scene.causes:
         if any(_RECURRENT in each.gb for each in scene.breaks(cause)):
-            text = f"{at(cause)}: set torch._dynamo.config.allow_rnn = True: Dynamo then traces the recurrent layer."
-            short = "set torch._dynamo.config.allow_rnn = True"
+            short = f"set {option_line('allow_rnn')}"
+            text = f"{at(cause)}: {short}: Dynamo then traces the recurrent layer."
             trial = Trial(settings=(("allow_rnn", True),))
             yield Candidate(text, (cause.id,), trial, worth=90, only_checked=True, short=short)
 
@@ -550,7 +545,7 @@ def _read_of(statement: ast.stmt, line: int) -> tuple[ast.expr, ast.expr] | None
         match node:
             case ast.Call(func=ast.Attribute(value=tensor, attr="item"), args=[]) if covers(node, line):
                 found.append((node, tensor))
-            case ast.Call(func=ast.Name(id=cast), args=[tensor], keywords=[]) if cast in _CASTS and covers(node, line):
+            case ast.Call(func=ast.Name(id=cast), args=[tensor], keywords=[]) if cast in CASTS and covers(node, line):
                 found.append((node, tensor))
     if len(found) == 1:
         return found[0]
@@ -558,18 +553,29 @@ def _read_of(statement: ast.stmt, line: int) -> tuple[ast.expr, ast.expr] | None
 
 
 def _detached(text: str, tensor: ast.expr) -> str:
-    """Write a tensor without its gradient, with `.detach()` as early as the chain of methods allows."""
-    root = tensor
-    while isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute) and root.func.attr != "detach":
-        root = root.func.value
-    whole, first = source_of(text, tensor), source_of(text, root)
-    if isinstance(root, ast.Call):
-        return whole  # already detached, or the result of a function
-    if first == "torch" or not isinstance(root, ast.Name | ast.Attribute | ast.Subscript):
-        if isinstance(tensor, ast.BinOp | ast.UnaryOp):
-            return f"({whole}).detach()"
-        return f"{whole}.detach()"
-    return f"{first}.detach(){whole.removeprefix(first)}"
+    """Write a tensor without its gradient, with `.detach()` as early as the chain of methods allows: what is stored is
+    not computed with, so eager need not record the chain.
+    """
+    root = _root(tensor)
+    if not isinstance(root, ast.Name | ast.Attribute | ast.Subscript) or source_of(text, root) == "torch":
+        return kept_tensor(text, tensor)
+    first = source_of(text, root)
+    return f"{first}.detach(){source_of(text, tensor).removeprefix(first)}"
+
+
+def kept_tensor(text: str, tensor: ast.expr) -> str:
+    """Write a tensor in place of its number, or as it is if it is detached already."""
+    written, root = source_of(text, tensor), _root(tensor)
+    if isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute):
+        return written
+    return detached(written, is_operand=isinstance(tensor, ast.Name | ast.Attribute | ast.Subscript | ast.Call))
+
+
+def _root(tensor: ast.expr) -> ast.expr:
+    """Return what a chain of methods begins with, or where the chain detaches it."""
+    while isinstance(tensor, ast.Call) and isinstance(tensor.func, ast.Attribute) and tensor.func.attr != "detach":
+        tensor = tensor.func.value
+    return tensor
 
 
 def _is_stored(statement: ast.stmt) -> bool:
@@ -583,7 +589,7 @@ def _is_stored(statement: ast.stmt) -> bool:
 def _collects(statement: ast.stmt) -> bool:
     match statement:
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method))):
-            return method in _COLLECT
+            return method in ADDING
     return False
 
 

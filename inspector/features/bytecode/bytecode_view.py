@@ -29,6 +29,7 @@ from ctrace.inspector.features.bytecode.stackforms import ListOf, Value
 from ctrace.inspector.features.bytecode.stackwalk import WalkStep, walked
 from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.counting import count
+from ctrace.inspector.source.text import python_lines
 
 Pair = tuple[int, int]
 """Index of an instruction in the old code, and in the new one."""
@@ -452,7 +453,7 @@ def explained(session: Session, compiled: CompiledFunction, line: int | None = N
         old=old,
         rows=rows,
         diff=tuple(row for row in rows if line in (None, row.line)),
-        outline=_outline(new, rows, session.listings.get(codes.before.file, "").splitlines()),
+        outline=_outline(new, rows, python_lines(session.listings.get(codes.before.file, ""))),
     )
 
 

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.features.workshop.triton_op_model import Decorator, JitFunction, JitLaunch
 from ctrace.inspector.runs.target import holds
+from ctrace.inspector.source.text import python_lines
 
 _STORES = {"store", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or", "atomic_xchg",
            "atomic_xor"}  # fmt: skip
@@ -230,7 +231,7 @@ class SourceFile(Struct, frozen=True):
         import textwrap
 
         first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-        lines = self.text.splitlines()[first - 1 : node.end_lineno]
+        lines = python_lines(self.text)[first - 1 : node.end_lineno]
         return textwrap.dedent("\n".join(lines))
 
 

@@ -39,7 +39,7 @@ from ctrace.inspector.knowledge.version_differences import DEFERRED_CONSTANTS
 from ctrace.inspector.log.collected_log import CollectedLog
 from ctrace.inspector.source.owners import owner_of, user_frame
 from ctrace.inspector.source.source_names import argument_name, optimizer_name, user_name
-from ctrace.inspector.source.text import any_keywords, nodes_of, parsed
+from ctrace.inspector.source.text import any_keywords, nodes_of, parsed, python_lines
 
 
 def fixing(raw: CollectedLog, nearest: str, compile_id: str, cause: Cause, guard: UnmetGuard) -> FixedSize | None:
@@ -123,7 +123,7 @@ def first_computed(cause: Cause, guarded_at: Frame, torch: str, text: str) -> Fr
     first = min(lines, default=guarded_at.line)
     if first >= guarded_at.line:
         return guarded_at
-    return Frame(guarded_at.file, first, guarded_at.function, text.splitlines()[first - 1].strip())
+    return Frame(guarded_at.file, first, guarded_at.function, python_lines(text)[first - 1].strip())
 
 
 def _function_at(text: str, line: int) -> ast.AST | None:

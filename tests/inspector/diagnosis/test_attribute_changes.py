@@ -28,7 +28,7 @@ def made(trial: Trial) -> Apply:
         (
             Trial(calls=(("set_experts_implementation", "batched_mm"),)),
             ApplyKind.PLACE,
-            "model.set_experts_implementation('batched_mm')\nmodel = torch.compile(model)",
+            'model.set_experts_implementation("batched_mm")\nmodel = torch.compile(model)',
         ),
         (
             Trial(ignored=("logging:Logger.info",)),

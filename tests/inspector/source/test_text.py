@@ -1,11 +1,12 @@
 """Source as text that parses."""
 
+import ast
 import warnings
 
 import pytest
 
 from ctrace.inspector.facts.findings import Frame
-from ctrace.inspector.source.text import as_program, nodes_of, parsed, text_around
+from ctrace.inspector.source.text import as_program, nodes_of, parsed, python_lines, replaced_lines, text_around
 
 
 @pytest.mark.parametrize("text", ["def f(:", "x = \0", "(" * 1000 + ")" * 1000])
@@ -38,3 +39,13 @@ def test_a_line_stands_in_its_file_or_alone() -> None:
 def test_a_missing_tree_has_no_nodes() -> None:
     assert list(nodes_of(parsed("def f(:"))) == []
     assert len(list(nodes_of(parsed("x")))) == 4  # the module, its statement, the name and how it is used
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("odd", ["\f", "\v", "\x1c", "\x85", "\u2028"])
+def test_lines_are_those_that_python_numbers(odd: str, end: str) -> None:
+    text = end.join(["import math", f"# {odd}one{odd}two", "\f", "", "def f(x):", "    return x", ""])
+    (function,) = [each for each in nodes_of(parsed(text)) if isinstance(each, ast.FunctionDef)]
+    assert python_lines(text)[function.lineno - 1] == "def f(x):"
+    assert python_lines(text)[-1] == "    return x"
+    assert replaced_lines(text, text.replace("return x", "return -x")) == {6}

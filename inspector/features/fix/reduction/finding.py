@@ -27,6 +27,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.fix.reduction.reduction_edits import HOOK
 from ctrace.inspector.findings.recompiles.recompile_causes import cause_of
 from ctrace.inspector.source.owners import owner_of
+from ctrace.inspector.source.text import python_lines
 
 _GB = re.compile(r"/gb(\d+)\.html|\b(GB\d{4})\b", re.IGNORECASE)
 _QUOTED = re.compile(r'^\s*File "([^"\n]+)", line (\d+), in ', re.MULTILINE)
@@ -156,7 +157,7 @@ def _of_recompiles(cause: RootCause, session: Session) -> Sought:
 
 def _column(each: Break, session: Session) -> int | None:
     """Return where in its line a break's code begins, in bytes as Python's trees count them."""
-    lines = session.listings.get(each.file, "").splitlines()
+    lines = python_lines(session.listings.get(each.file, ""))
     whole = ""
     if each.line <= len(lines):
         whole = lines[each.line - 1]

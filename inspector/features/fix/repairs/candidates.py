@@ -19,6 +19,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene, package_of
+from ctrace.inspector.edits.eager_only import IS_COMPILING
 from ctrace.inspector.facts.diagnosis import Finding, RootCause
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.trial import Condition, NewText, Trial
@@ -30,7 +31,7 @@ from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, Sett
 from ctrace.inspector.features.fix.repairs.source import all_repairs
 from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.source.open_questions import open_questions
-from ctrace.inspector.source.text import parsed, replaced_lines
+from ctrace.inspector.source.text import parsed, python_lines, replaced_lines
 
 _LEFT_OUT = frozenset(("buffers", "kept_numbers", "used_numbers", "choices", "printing"))
 """Rules whose edit only approximates the advised change; the folder `source` has the real one."""
@@ -41,7 +42,6 @@ _QUESTIONS = {
 }
 """Rules whose edit leaves something out: one case of several, where the calls that a proof makes may all be of the
 other; a filter, which warnings outside of the calls need."""
-_EAGER_ONLY = "is_compiling"
 _DROPPED = "May compiled calls leave out what only eager calls do now: `{}`?"
 
 _CONTROL = (ast.If, ast.IfExp, ast.While, ast.Assert)
@@ -277,7 +277,7 @@ def places(scene: DiagnosisScene, cause: RootCause, files: Files) -> Iterator[Re
         if not file.startswith("<"):
             text = files.text(file)
         # The file may have become shorter since the run.
-        if text is not None and 0 < line <= len(text.splitlines()):
+        if text is not None and 0 < line <= len(python_lines(text)):
             yield RepairPlace(file, text, line, function, names)
 
 
@@ -376,9 +376,9 @@ def _dropped(texts: Iterable[NewText], files: Files) -> str:
     time of a check.
     """
     for each in texts:
-        before, lines = files.text(each.file) or "", each.text.splitlines()
+        before, lines = files.text(each.file) or "", python_lines(each.text)
         for line in sorted(replaced_lines(each.text, before)):
-            if _EAGER_ONLY in lines[line - 1]:
+            if IS_COMPILING in lines[line - 1]:
                 return _DROPPED.format(lines[line - 1].strip())
     return ""
 

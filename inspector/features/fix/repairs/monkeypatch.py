@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import parsed, python_lines
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -214,7 +214,7 @@ def _copy(name: str, node: _Function, text: str, bindings: _Bindings) -> str | N
         return None
     # In Python's trees, a function begins below its decorators.
     first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-    lines = text.splitlines()[first - 1 : node.end_lineno]
+    lines = python_lines(text)[first - 1 : node.end_lineno]
     # From the end of a line, so that what is longer now leaves the earlier columns right.
     for call in sorted(supers, key=lambda each: (each.lineno, each.col_offset), reverse=True):
         at = call.lineno - first

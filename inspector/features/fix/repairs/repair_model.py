@@ -97,8 +97,3 @@ def with_settings(scene: DiagnosisScene, names: frozenset[str]) -> Iterator[Cand
     for each in advised(scene):
         if each.trial is not None and frozenset(name for name, _ in each.trial.settings) == names and each.causes:
             yield each
-
-
-def dynamo_line(name: str, value: object = True) -> str:
-    """Return the line that sets an option of `torch._dynamo.config`."""
-    return f"torch._dynamo.config.{name} = {value!r}"

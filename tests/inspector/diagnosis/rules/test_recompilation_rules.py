@@ -2,6 +2,7 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose, trials
+from ctrace.inspector.diagnosis.rules.counter_rules import buffers
 from ctrace.inspector.facts.diagnosis import Counts
 from ctrace.inspector.facts.findings import Break, BreakKind, Cause, CauseKind, Frame, Owner, Recompile
 from ctrace.inspector.facts.guard_facts import GuardText
@@ -18,8 +19,11 @@ from ctrace.inspector.facts.shape_facts import (
     SizeCondition,
 )
 from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, Marked, Trial, Tried
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace
+from tests.inspector.diagnosis.scenes import scene
 from tests.support.explained import explain_markdown, screen_of
 from tests.support.golden import drawn
+from tests.support.repaired import REPAIRS
 
 FILE = "/home/user/model.py"
 
@@ -285,6 +289,16 @@ def test_a_counter_is_tried_as_a_buffer_and_then_left_open():
     edit = edited.edits[0]
     assert (edit.line, edit.text.strip()) == (7, 'self.register_buffer("steps", torch.tensor(0), persistent=False)')
     assert settings.settings == (("allow_unspec_int_on_nn_module", True),)
+
+
+@pytest.mark.parametrize("start", [0, 1, 5])
+def test_the_buffer_of_a_counter_starts_where_init_starts_it_as_in_the_repair(start: int):
+    text = COUNTER.replace("steps = 0", f"steps = {start}")
+    (found,) = buffers(scene(counted(text, 10)))
+    assert found.trial is not None
+    rewrite = next(iter(REPAIRS["counter_attribute"].find(RepairPlace(FILE, text, 10, "forward"))))
+    assert found.trial.edits[0].text in rewrite.source.split("\n")
+    assert f"torch.tensor({start})" in found.text
 
 
 def test_a_module_may_call_itself_otherwise():

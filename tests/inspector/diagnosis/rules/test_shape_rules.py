@@ -39,10 +39,11 @@ def test_one_function_gets_one_advice():
     assert len(spoken.causes) == 2
 
 
-def test_a_mask_without_experts_is_multiplied_by():
+def test_a_mask_without_experts_selects():
     run = ran("import torch\ndef forward(x):\n    return x[x > 0]", broken(3, "GB0036"))
     assert all(
-        "keep all rows and multiply by the mask" in each.text for each in shape_rules.data_dependent_shapes(scene(run))
+        "keep all rows and select with torch.where" in each.text
+        for each in shape_rules.data_dependent_shapes(scene(run))
     )
 
 

@@ -22,6 +22,8 @@ def written(*lines: str) -> str:
     [
         ("STATS[0] = x.abs().mean().item()", "STATS[0] = x.detach().abs().mean()"),
         ("self.last = float(torch.mean(x))", "self.last = torch.mean(x).detach()"),
+        ("self.last = loss(x).item()", "self.last = loss(x).detach()"),
+        ("self.last = (x - 1).detach().sum().item()", "self.last = (x - 1).detach().sum()"),
         ("self.all.append(x.mean().item())", "pass"),
     ],
 )
@@ -33,7 +35,7 @@ def test_a_number_that_is_only_stored_stays_a_tensor(line, becomes):
 def test_a_number_that_is_computed_with_is_tried_as_a_tensor():
     run = ran(written("scale = x.sum().item()", "return x * scale"), broken(4))
     (found,) = value_rules.used_numbers(scene(run))
-    assert edited(found) == ["scale = x.sum()"]
+    assert edited(found) == ["scale = x.sum().detach()"]
     assert found.only_checked
     assert not list(value_rules.kept_numbers(scene(run)))
 
@@ -430,12 +432,12 @@ def test_a_number_on_which_python_branches_is_not_just_captured():
 def test_a_number_on_which_python_branches_stays_a_tensor():
     candidate = next(branch_rules.choices(scene(ran(BRANCHED, broken(3)))))
     assert edited(candidate) == [
-        "scale = x.abs().max()",
+        "scale = x.abs().max().detach()",
         "if True:",
         "condition = scale > 1.0; x = torch.where(condition, x / torch.where(condition, scale, 1), x)",
     ]
     assert candidate.text.startswith(
-        "net.py:3: keep `scale` a tensor (`scale = x.abs().max()`), and replace the branch"
+        "net.py:3: keep `scale` a tensor (`scale = x.abs().max().detach()`), and replace the branch"
     )
 
 

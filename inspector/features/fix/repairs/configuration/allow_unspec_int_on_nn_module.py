@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.diagnosis.rules.counter_rules import open_integer_questions
+from ctrace.inspector.edits.torch_options import option_line
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.findings import CauseKind
-from ctrace.inspector.features.fix.repairs.repair_model import ConfigurationRepair, Setting, dynamo_line
+from ctrace.inspector.features.fix.repairs.repair_model import ConfigurationRepair, Setting
 
 _NAME = "allow_unspec_int_on_nn_module"
 
@@ -17,7 +18,7 @@ def _find(scene: DiagnosisScene) -> Iterator[Setting]:
         yield Setting(
             f"Do not specialize on integers of modules: set {_NAME}.",
             ids,
-            dynamo_line(_NAME),
+            option_line(_NAME),
             question=" ".join(open_integer_questions(scene, ids)),
         )
 

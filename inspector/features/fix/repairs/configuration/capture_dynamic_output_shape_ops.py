@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.diagnosis.rules.shape_rules import shape_questions
-from ctrace.inspector.features.fix.repairs.repair_model import ConfigurationRepair, Setting, dynamo_line, with_settings
+from ctrace.inspector.edits.torch_options import option_line
+from ctrace.inspector.features.fix.repairs.repair_model import ConfigurationRepair, Setting, with_settings
 
 _NAME = "capture_dynamic_output_shape_ops"
 _SCALARS = "capture_scalar_outputs"
@@ -12,7 +13,7 @@ _SCALARS = "capture_scalar_outputs"
 
 def _find(scene: DiagnosisScene) -> Iterator[Setting]:
     for each in with_settings(scene, frozenset((_NAME, _SCALARS))):
-        line = f"{dynamo_line(_NAME)}\n{dynamo_line(_SCALARS)}"
+        line = f"{option_line(_NAME)}\n{option_line(_SCALARS)}"
         summary = f"Keep data-dependent shapes in the graph: set {_NAME} and {_SCALARS}."
         yield Setting(summary, each.causes, line, question=" ".join(shape_questions(scene)))
 

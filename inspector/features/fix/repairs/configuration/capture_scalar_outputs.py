@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.diagnosis.rules.value_rules import scalar_questions
-from ctrace.inspector.features.fix.repairs.repair_model import ConfigurationRepair, Setting, dynamo_line, with_settings
+from ctrace.inspector.edits.torch_options import option_line
+from ctrace.inspector.features.fix.repairs.repair_model import ConfigurationRepair, Setting, with_settings
 
 _NAME = "capture_scalar_outputs"
 
@@ -14,7 +15,7 @@ def _find(scene: DiagnosisScene) -> Iterator[Setting]:
         yield Setting(
             f"Keep numbers of tensors in the graph: set {_NAME}.",
             each.causes,
-            dynamo_line(_NAME),
+            option_line(_NAME),
             question=" ".join(scalar_questions(scene)),
         )
 

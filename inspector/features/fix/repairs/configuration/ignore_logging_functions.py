@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
+from ctrace.inspector.edits.torch_options import ignored_line
 from ctrace.inspector.features.fix.repairs.repair_model import ConfigurationRepair, Setting, advised
 
 _NAME = "ignore_logging_functions"
@@ -17,9 +18,7 @@ def _find(scene: DiagnosisScene) -> Iterator[Setting]:
             yield Setting(
                 f"Leave {path} out of compiled code: {_NAME}.",
                 each.causes,
-                # The object, not its name: Dynamo looks for it in the set with `is`
-                # (_dynamo/variables/builder.py, 2.13).
-                f"torch._dynamo.config.{_NAME}.add({module}.{path})",
+                ignored_line(function),
                 (module,),
                 question="May compiled calls drop this message? Eager calls keep it.",
                 may_drop_output=True,

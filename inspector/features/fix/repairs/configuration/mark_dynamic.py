@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
+from ctrace.inspector.edits.torch_options import marked_line
 from ctrace.inspector.features.fix.repairs.repair_model import ConfigurationRepair, Setting, advised
 
 
 def _find(scene: DiagnosisScene) -> Iterator[Setting]:
     for each in advised(scene):
         if each.trial is not None and each.trial.marked:
-            lines = [f"torch._dynamo.mark_dynamic({mark.argument}, {mark.dim})" for mark in each.trial.marked]
+            lines = [marked_line(mark.argument, mark.dim) for mark in each.trial.marked]
             shown = "; ".join(lines[:3])
             if len(lines) > 3:
                 shown += " ..."

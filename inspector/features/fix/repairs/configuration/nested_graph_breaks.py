@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
+from ctrace.inspector.edits.torch_options import option_line
 from ctrace.inspector.facts.findings import Frame
-from ctrace.inspector.features.fix.repairs.repair_model import ConfigurationRepair, Setting, dynamo_line
+from ctrace.inspector.features.fix.repairs.repair_model import ConfigurationRepair, Setting
 
 _NAME = "nested_graph_breaks"
 
@@ -23,7 +24,7 @@ def _find(scene: DiagnosisScene) -> Iterator[Setting]:
     if nested:
         summary = f"Compile the callers of a function that breaks as usual: set {_NAME}."
         # The break stays. By default, Dynamo breaks each frame of the stack above it, too (_dynamo/config.py, 2.13).
-        yield Setting(summary, nested, dynamo_line(_NAME), removes=False)
+        yield Setting(summary, nested, option_line(_NAME), removes=False)
 
 
 REPAIR = ConfigurationRepair(_NAME, "Split only the function that breaks", _find)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.diagnosis.naming import break_kind
 from ctrace.inspector.edits.line_edits import functions_at, statement_at
+from ctrace.inspector.edits.torch_options import added_line
 from ctrace.inspector.facts.diagnosis import RootKind
 from ctrace.inspector.facts.findings import Break
 from ctrace.inspector.features.fix.repairs.repair_model import ConfigurationRepair, Setting
@@ -36,7 +37,7 @@ def _find(scene: DiagnosisScene) -> Iterator[Setting]:
             yield Setting(
                 f"Let compiled code call {function}() after the graph: {_NAME}.",
                 ids,
-                f"torch._dynamo.config.{_NAME}.add({function})",
+                added_line(_NAME, function),
                 needs,
                 question=" ".join(dict.fromkeys(questions)),
             )

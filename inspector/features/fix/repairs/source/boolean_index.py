@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ctrace.inspector.edits.selection import where, with_zeros
 from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, index_in, small_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import (
@@ -69,7 +70,7 @@ def _written(code: ParsedFile, statement: cst.SimpleStatementLine, small: cst.CS
         return
     tensor = target.value.value
     # A backward may need the chosen elements as they were, and nothing of the others, which may be NaN.
-    kept = f"{torch}.where({mask}, {tensor}, 0)"
+    kept = with_zeros(torch, mask, tensor)
     new = _elementwise(code, value, kept, target)
     if new is None or (not sign and f"{tensor}[" not in code.text(value)):
         return
@@ -78,7 +79,7 @@ def _written(code: ParsedFile, statement: cst.SimpleStatementLine, small: cst.CS
     elif sign:
         left = kept if sign == "*" else tensor
         new = f"{left} {sign} ({new})"
-    edits.statement(statement, f"{tensor}.copy_({torch}.where({mask}, {new}, {tensor}))")
+    edits.statement(statement, f"{tensor}.copy_({where(torch, mask, new, tensor)})")
     yield SourceRewrite(edits.apply(), f"Write the elements of `{tensor}` where `{mask}` with torch.where, in place.")
 
 
@@ -216,7 +217,7 @@ def _reduced(code: ParsedFile, node: cst.Call, statement: cst.CSTNode) -> Iterat
     torch = torch_name(code, edits)
     if torch is None:
         return
-    kept = f"{torch}.where({mask}, {tensor}, {tensor}.new_zeros(()))"
+    kept = with_zeros(torch, mask, tensor)
     new = f"{kept}.sum()"
     if node.func.attr.value == "mean":
         # torch's mean adds and divides in float32 at least: in half precision, a sum or a count may be infinite.

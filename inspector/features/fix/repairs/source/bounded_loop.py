@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from ctrace.inspector.edits.branches import bound_before
 from ctrace.inspector.edits.conditions import as_tensor
+from ctrace.inspector.edits.selection import where
 from ctrace.inspector.edits.shared_names import escaping
 from ctrace.inspector.edits.syntax_code import ParsedFile, assignment_of, small_of, statement_in_function
 from ctrace.inspector.edits.syntax_edits import Edits
@@ -63,7 +64,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
         return
     going, rounds = fresh(code, "going"), fresh(code, "MOST_ROUNDS")
     lines = [f"for _ in range({bound or rounds}):", f"    {going} = {condition}"]
-    lines += [f"    {name} = {torch}.where({going}, {code.text(value)}, {name})" for name, value in body]
+    lines += [f"    {name} = {where(torch, going, code.text(value), name)}" for name, value in body]
     if counted is None:
         lines.insert(0, f"{rounds} = {_ROUNDS}")
     edits.statement(loop, "\n".join(lines))

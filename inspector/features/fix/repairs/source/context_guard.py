@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ctrace.inspector.edits.eager_only import chosen
 from ctrace.inspector.edits.syntax_code import statement_in_function
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_names import full_name, module_name, torch_name
@@ -51,7 +52,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
         return
     text = code.text(item.item)
     nothing = f"{contextlib}.nullcontext()"
-    edits.expression(item.item, f"{nothing} if {torch}.compiler.is_compiling() else {text}")
+    edits.expression(item.item, chosen(torch, text, nothing))
     question = f"May compiled code run without `{text}`?"
     yield SourceRewrite(edits.apply(), f"Enter `{text}` in eager only.", question=question)
 

@@ -21,10 +21,12 @@ from ctrace.inspector.edits.classes import (
     is_plain_module,
     mentions,
 )
+from ctrace.inspector.edits.selection import smaller_or_larger
 from ctrace.inspector.edits.syntax_code import ParsedFile, statement_in_function, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_number, number
 from ctrace.inspector.edits.syntax_names import self_attribute, torch_name
+from ctrace.inspector.edits.tensors_for_numbers import registered
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 
 
@@ -61,9 +63,7 @@ def _counter(code: ParsedFile, owner: cst.ClassDef, name: str) -> Iterator[Sourc
     for use in read:
         edits.expression(use, f"self.{name}.double()" if _is_float(code, use) else f"self.{name}")
     _clamp(code, edits, {id(limit[0]): limit for limit in limits.values() if limit is not None}, name, torch)
-    edits.statement(
-        first[0], f'self.register_buffer("{name}", {torch}.tensor({code.text(first[1])}), persistent=False)'
-    )
+    edits.statement(first[0], registered(name, torch, code.text(first[1])))
     yield SourceRewrite(
         edits.apply(),
         f"Count `self.{name}` in a tensor.",
@@ -109,7 +109,7 @@ def _is_float(code: ParsedFile, use: cst.Attribute) -> bool:
 
 
 def _limit(code: ParsedFile, use: cst.Attribute) -> tuple[cst.Call, str] | None:
-    """Return the `min(1.0, ...)` around arithmetic with a counter, and the comparison by which Python chooses.
+    """Return the `min(1.0, ...)` around arithmetic with a counter, and the name of its function.
 
     The limit is a float, and the arithmetic divides: else the result could be an int.
     """
@@ -124,7 +124,7 @@ def _limit(code: ParsedFile, use: cst.Attribute) -> tuple[cst.Call, str] | None:
     other = next(arg.value for arg in call.args if arg.value is not node)
     if not is_number(other) or not isinstance(number(other), float):
         return None
-    return call, "<" if call.func.value == "min" else ">"
+    return call, call.func.value
 
 
 def _clamp(code: ParsedFile, edits: Edits, found: dict[int, tuple[cst.Call, str]], name: str, torch: str) -> None:
@@ -132,7 +132,7 @@ def _clamp(code: ParsedFile, edits: Edits, found: dict[int, tuple[cst.Call, str]
         inner = next(arg.value for arg in call.args if isinstance(arg.value, cst.BinaryOperation))
         text = code.text(inner).replace(f"self.{name}", f"self.{name}.double()")
         first, second = (text if arg.value is inner else code.text(arg.value) for arg in call.args)
-        edits.expression(call, f"{torch}.where({second} {limit} {first}, {second}, {first})")
+        edits.expression(call, smaller_or_larger(torch, limit, first, second))
 
 
 REPAIR = SourceRepair("counter_attribute", "a counter in a tensor", find)

@@ -14,14 +14,15 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ctrace.inspector.edits.numpy_functions import in_python
 from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_names import assigned, dotted, full_name, module_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
+from ctrace.inspector.knowledge.counting import words
 
-_EXACT = {"sqrt": "sqrt", "prod": "prod"}
-_WHOLE = {"ceil": "ceil", "floor": "floor"}
-_PLAIN = {"abs": "abs", "max": "max", "min": "min", "absolute": "abs"}
+_MATCHED = words("sqrt ceil floor abs absolute max min prod")
+"""Those of the functions whose result Python also returns for every number that may be there, as the module says."""
 
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
@@ -36,41 +37,29 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
         if not isinstance(node, cst.Call) or id(node) in taken or math is None:
             continue
         package, _, name = full_name(code, node.func).rpartition(".")
-        if package != "numpy" or len(node.args) != 1 or node.args[0].keyword or not _is_plain(code, node):
+        if package != "numpy" or name not in _MATCHED or len(node.args) != 1 or node.args[0].keyword:
+            continue
+        if not _is_plain(code, node):
             continue
         if any(isinstance(one, cst.Subtract | cst.Minus) for one in walk(node.args[0])):
             continue
-        if name == "prod" and not _is_made_int(code, node):
-            continue
-        new = _new(code, name, math, code.text(node.args[0].value))
-        if new is None or not _is_number(code, node.args[0].value, sequence=name in {"prod", "max", "min"}):
+        argument, is_made_int = node.args[0].value, _is_made_int(code, node)
+        if name == "prod" and (not is_made_int or isinstance(argument, cst.List | cst.Tuple)):
+            continue  # NumPy's is 1.0 for no sizes, and may overflow otherwise
+        if not _is_number(code, argument, sequence=name in {"prod", "max", "min"}):
             continue
         taken |= {id(below) for below in walk(node)}
-        edits.expression(node, new)
+        edits.expression(node, in_python(name, [code.text(argument)], math=math, is_made_int=is_made_int))
         changed.append(dotted(node.func))
     if changed:
         names = ", ".join(f"`{name}`" for name in dict.fromkeys(changed))
         yield SourceRewrite(edits.apply(), f"Use Python's math instead of {names}.")
 
 
-def _new(code: ParsedFile, name: str, math: str, argument: str) -> str | None:
-    if name in _EXACT:
-        return f"{math}.{name}({argument})"
-    if name in _WHOLE:
-        return f"float({math}.{name}({argument}))"
-    if name not in _PLAIN:
-        return None
-    return f"{_PLAIN[name]}({argument})"
-
-
 def _is_made_int(code: ParsedFile, node: cst.Call) -> bool:
-    """Whether a product of a shape goes into `int()`: NumPy's is 1.0 for no sizes, and may overflow otherwise."""
+    """Whether a value goes into `int()`."""
     call = code.call_with(node)
-    return (
-        call is not None
-        and full_name(code, call.func) == "int"
-        and not isinstance(node.args[0].value, cst.List | cst.Tuple)
-    )
+    return call is not None and full_name(code, call.func) == "int"
 
 
 def _is_plain(code: ParsedFile, node: cst.Call) -> bool:

@@ -12,16 +12,16 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ctrace.inspector.edits.conditions import operand_text
+from ctrace.inspector.edits.eager_only import tested
 from ctrace.inspector.edits.syntax_code import ParsedFile, small_of, statement_in_function, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_pure
 from ctrace.inspector.edits.syntax_names import dotted, full_name, torch_name
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.knowledge.counting import words
+from ctrace.inspector.source.output_functions import output_kind
 
-_PRINTS = frozenset({"print", "warnings.warn", "pprint.pprint", "sys.stdout.write", "sys.stderr.write"})
-_LEVELS = words("debug info warning warn error critical exception log warning_once info_once")
-_LOGGERS = ("log", "logger", "logging", "_log", "_logger", "LOG", "LOGGER")
 _READS = words("item tolist numpy cpu detach format join str repr round type get_device_name")
 _ITEM = frozenset({"item"})
 
@@ -37,13 +37,9 @@ def _is_output(code: ParsedFile, node: cst.CSTNode) -> bool:
 
 def _output_name(code: ParsedFile, call: cst.Call) -> str:
     """Return the function that prints, logs or warns; empty: the call is something else."""
-    whole = full_name(code, call.func)
-    if whole in _PRINTS:
-        return dotted(call.func)
-    if isinstance(call.func, cst.Attribute) and call.func.attr.value in _LEVELS:
-        owner = dotted(call.func.value).rpartition(".")[2]
-        if owner in _LOGGERS or owner.endswith(("logger", "_log")):
-            return dotted(call.func)
+    written = " ".join(code.text(call.func).split())
+    if output_kind(full_name(code, call.func) or written):
+        return written
     return ""
 
 
@@ -87,18 +83,12 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     torch = torch_name(code, edits)
     if torch is None:
         return
-    guard = f"not {torch}.compiler.is_compiling()"
     if isinstance(statement, cst.SimpleStatementLine) and _is_output(code, statement):
         name = _called(code, statement)
         edits.in_eager(statement, torch)
     elif isinstance(statement, cst.If) and _only_output(code, statement):
         name = _called(code, statement.body.body[0])
-        test = code.text(statement.test)
-        if isinstance(statement.test, cst.BooleanOperation | cst.NamedExpr):
-            whole = f"({test})"
-        else:
-            whole = test
-        edits.expression(statement.test, f"{guard} and {whole}")
+        edits.expression(statement.test, tested(torch, operand_text(code, statement.test)))
     else:
         return
     question = f"May compiled code leave out `{name}`?"

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ctrace.inspector.edits.branches import bound_before
+from ctrace.inspector.edits.selection import where
 from ctrace.inspector.edits.syntax_code import ParsedFile, index_in, lone_statement, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_names import torch_name
@@ -44,7 +45,8 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
         return
     out = target.value.value
     computed = f"{code.text(value.func)}({tokens})"  # type: ignore[attr-defined]
-    edits.statement(statement, f"{out}.copy_({torch}.where(({mask}).unsqueeze(-1), {computed}, {out}))")
+    chosen = where(torch, f"({mask}).unsqueeze(-1)", computed, out)
+    edits.statement(statement, f"{out}.copy_({chosen})")
     yield SourceRewrite(
         edits.apply(),
         f"Run `{code.text(value.func)}` on all of `{tokens}` and keep the rows it is chosen for.",  # type: ignore[attr-defined]

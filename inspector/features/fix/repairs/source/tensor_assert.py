@@ -14,7 +14,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ctrace.inspector.edits.conditions import as_tensor
+from ctrace.inspector.diagnosis.rules.value_rules import ASSERTS
+from ctrace.inspector.edits.conditions import as_tensor, operand_text
+from ctrace.inspector.edits.eager_only import tested
 from ctrace.inspector.edits.syntax_code import ParsedFile, only, statement_in_function, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import is_pure
@@ -57,11 +59,7 @@ def _guarded(code: ParsedFile, node: cst.If) -> Iterator[SourceRewrite]:
     if torch is None:
         return
     test = code.text(node.test)
-    if isinstance(node.test, cst.BooleanOperation | cst.IfExp) and not node.test.lpar:
-        whole = f"({test})"
-    else:
-        whole = test
-    edits.expression(node.test, f"not {torch}.compiler.is_compiling() and {whole}")
+    edits.expression(node.test, tested(torch, operand_text(code, node.test)))
     yield SourceRewrite(
         edits.apply(),
         f"Check `{test}` in eager only.",
@@ -77,7 +75,7 @@ def _asserted(code: ParsedFile, statement: cst.SimpleStatementLine, node: cst.As
         edits = Edits(code)
         edits.expression(node.test, condition)
         summary = f"Assert `{condition}` on the tensor itself."
-        yield SourceRewrite(edits.apply(), summary, question=_RAISES, needs_inputs=(text,))
+        yield SourceRewrite(edits.apply(), summary, question=ASSERTS, needs_inputs=(text,))
     if not is_pure(code, node.test, extra=_ITEM) or not _is_of_tensors(code, node.test):
         return
     edits = Edits(code)
@@ -87,8 +85,5 @@ def _asserted(code: ParsedFile, statement: cst.SimpleStatementLine, node: cst.As
         question = f"May compiled code go on without the assertion of `{text}`?"
         yield SourceRewrite(edits.apply(), f"Assert `{text}` in eager only.", question=question, needs_inputs=(text,))
 
-
-_RAISES = "May an assertion that fails raise RuntimeError instead of AssertionError when compiled?"
-"""An op of the graph checks it (symbolic_convert.py, 2.13)."""
 
 REPAIR = SourceRepair("tensor_assert", "checks of tensors that compile", find)

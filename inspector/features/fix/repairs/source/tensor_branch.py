@@ -21,6 +21,7 @@ import libcst as cst
 from ctrace.inspector.edits.branches import BranchSide, PureBranch, branch_at, guarded_branch_at
 from ctrace.inspector.edits.conditions import as_tensor
 from ctrace.inspector.edits.masking import is_maskable, masked, needs_mask
+from ctrace.inspector.edits.selection import Selection, selecting, where
 from ctrace.inspector.edits.shared_names import doubtful, escaping, is_unshared, returned_as_is
 from ctrace.inspector.edits.syntax_code import ParsedFile, code_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
@@ -109,26 +110,21 @@ def _text(
     """Return the statements that select; None: a side reads a name that an earlier one assigned."""
     masks = [needs_mask(code, one, factors=factors) for side in sides for one in (side.yes, side.no)]
     several = len(sides) > 1 or any(masks)
-    lines, values, assigned = [f"{name} = {condition}"] if several else [], [], set[str]()
+    if several:
+        chosen = name
+    else:
+        chosen, name = condition, ""
+    selections, assigned = [], set[str]()
     for side in sides:
         if (read(side.yes) | read(side.no)) & assigned:
             return None
         assigned.add(side.target)
-        if several:
-            chosen = name
-        else:
-            chosen = condition
-        value = _selected(code, side.yes, side.no, chosen, torch, factors=factors)
-        if side.target:
-            lines.append(f"{side.target} = {value}")
-        else:
-            values.append(value)
-    if values:
-        lines.append(f"return {', '.join(values)}")
-    return "\n".join(lines)
+        both = _finite(code, side.yes, side.no, chosen, torch, factors=factors)
+        selections.append(Selection(side.target, *both))
+    return "\n".join(selecting(torch, condition, selections, name=name))
 
 
-def _selected(
+def _finite(
     code: ParsedFile,
     yes: cst.BaseExpression,
     no: cst.BaseExpression,
@@ -136,11 +132,11 @@ def _selected(
     torch: str,
     *,
     factors: bool = False,
-) -> str:
-    """Return the call that selects one of two sides, each finite where it is not selected."""
+) -> tuple[str, str]:
+    """Return the two sides of a selection, each finite where it is not selected."""
     first = masked(code, yes, condition, torch, holds=True, factors=factors)
     second = masked(code, no, condition, torch, holds=False, factors=factors)
-    return f"{torch}.where({condition}, {first}, {second})"
+    return first, second
 
 
 def _ternary(code: ParsedFile, node: cst.IfExp) -> Iterator[SourceRewrite]:
@@ -157,7 +153,7 @@ def _ternary(code: ParsedFile, node: cst.IfExp) -> Iterator[SourceRewrite]:
     torch = torch_name(code, edits)
     if torch is None:
         return
-    edits.expression(node, _selected(code, node.body, node.orelse, condition, torch))
+    edits.expression(node, where(torch, condition, *_finite(code, node.body, node.orelse, condition, torch)))
     shown = code.text(node.test)
     yield SourceRewrite(edits.apply(), f"Replace the choice on `{shown}` by torch.where.", needs_inputs=(shown,))
 

@@ -19,6 +19,7 @@ import libcst as cst
 
 from ctrace.inspector.edits.branches import bound_before
 from ctrace.inspector.edits.classes import mentions
+from ctrace.inspector.edits.selection import smaller_or_larger
 from ctrace.inspector.edits.syntax_code import ParsedFile, assignment_of, code_of, walk
 from ctrace.inspector.edits.syntax_edits import Edits
 from ctrace.inspector.edits.syntax_effects import (
@@ -42,6 +43,7 @@ from ctrace.inspector.edits.syntax_names import (
     torch_name,
     variables,
 )
+from ctrace.inspector.edits.tensors_for_numbers import detached
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 
 _SAME_DTYPE = frozenset({"max", "min", "amax", "amin", "median"})
@@ -251,11 +253,7 @@ def _chained(code: ParsedFile, node: cst.Call, tensor: cst.BaseExpression) -> It
     torch = torch_name(code, edits)
     if torch is None:
         return
-    scalar = isinstance(tensor, cst.Call) and _is_reduced(code, tensor)
-    kept = f"{_operand(code, tensor)}.detach()"
-    if not scalar:
-        kept += ".clone().reshape(())"
-    edits.expression(node, f"{kept}.double()")
+    edits.expression(node, f"{_single(code, tensor)}.double()")
     for call in chosen:
         edits.expression(call, _selected(code, call, torch))
     summary = f"Keep `{target.value}` in a tensor of float64 instead of reading it with `{_reader(node)}`."
@@ -349,21 +347,25 @@ def _is_choice(code: ParsedFile, above: cst.CSTNode, node: cst.CSTNode) -> bool:
 
 
 def _selected(code: ParsedFile, call: cst.Call, torch: str) -> str:
-    """Return `min(a, b)` as Python computes it: b if b < a, else a; also for NaN."""
+    """Return `min` or `max` of two numbers in tensors."""
     first, second = (code.text(arg.value) for arg in call.args)
-    sign = "<" if full_name(code, call.func) == "min" else ">"
-    return f"{torch}.where({second} {sign} {first}, {second}, {first})"
+    return smaller_or_larger(torch, full_name(code, call.func), first, second)
 
 
-def _operand(code: ParsedFile, tensor: cst.BaseExpression) -> str:
-    text = code.text(tensor)
-    if isinstance(tensor, cst.Name | cst.Attribute | cst.Call | cst.Subscript):
+def _is_reduced(code: ParsedFile, tensor: cst.BaseExpression) -> bool:
+    """Whether an op has just made a tensor without dimensions."""
+    if not isinstance(tensor, cst.Call):
+        return False
+    return op_of(code, tensor) in REDUCTIONS | _SAME_DTYPE | {"norm"} and not is_along(code, tensor)
+
+
+def _single(code: ParsedFile, tensor: cst.BaseExpression) -> str:
+    """Return a tensor of its own, without dimensions and without a gradient."""
+    is_operand = isinstance(tensor, cst.Name | cst.Attribute | cst.Call | cst.Subscript)
+    text = detached(code.text(tensor), is_operand=is_operand)
+    if _is_reduced(code, tensor):
         return text
-    return f"({text})"
-
-
-def _is_reduced(code: ParsedFile, call: cst.Call) -> bool:
-    return op_of(code, call) in REDUCTIONS | _SAME_DTYPE | {"norm"} and not is_along(code, call)
+    return f"{text}.clone().reshape(())"
 
 
 def _as_tensor(
@@ -373,10 +375,7 @@ def _as_tensor(
 
     A `whole` one truncates as `int()` does: code outside of the file may put fractions where it reads integers.
     """
-    text = f"{_operand(code, tensor)}.detach()"
-    scalar = isinstance(tensor, cst.Call) and _is_reduced(code, tensor)
-    if not scalar:
-        text += ".clone().reshape(())"
+    text = _single(code, tensor)
     if whole:
         # Integers never promote a float, and beside booleans they are integers, as the number was; in half precision,
         # a cast would round them first.
@@ -384,7 +383,7 @@ def _as_tensor(
     own = isinstance(tensor, cst.Call) and op_of(code, tensor) in _SAME_DTYPE and read(other) <= read(tensor)
     is_element = isinstance(tensor, cst.Subscript) and code.text(tensor.value) == code.text(other)
     # Beside a tensor with dimensions, one without promotes like a number, unless one of both is not a float.
-    if (own and scalar) or is_element or not isinstance(other, cst.Name):
+    if (own and _is_reduced(code, tensor)) or is_element or not isinstance(other, cst.Name):
         return text
     torch = torch_name(code, edits)
     if torch is None:
