@@ -1,7 +1,11 @@
-"""Manage the folder of a dump: ctrace writes nothing outside of it, and deletes no file that ctrace did not write."""
+"""Manage the folder of a dump: ctrace writes nothing outside of it, and deletes no file that ctrace did not write.
+
+File and folder names are safe on every file system.
+"""
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -122,3 +126,43 @@ def _files(index: Path) -> dict[str, str] | None:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+_LONGEST = 80
+"""The most characters of a stem; names of fused kernels have up to about 200."""
+_RESERVED = frozenset(
+    ("con", "prn", "aux", "nul", *(f"com{digit}" for digit in range(10)), *(f"lpt{digit}" for digit in range(10)))
+)
+"""Names that Windows reserves for devices, with any extension."""
+
+
+def safe(text: str) -> str:
+    """Make a file name's stem from any text: at most 80 ASCII letters, digits, `_` and `-`, and no reserved name.
+
+    Of a long name, keep the end, because the number there distinguishes the kernels of a graph.
+    """
+    stem = _UNSAFE.sub("_", text).strip("_-") or "unnamed"
+    if len(stem) > _LONGEST:
+        tail = stem[-20:].lstrip("_-")
+        stem = f"{stem[: _LONGEST - len(tail) - 1].rstrip('_-')}_{tail}"
+    if stem.lower() in _RESERVED:
+        return f"_{stem}"
+    return stem
+
+
+class FileNames:
+    """Makes unique names; names that differ only in case count as equal, as on some file systems."""
+
+    def __init__(self, *taken: str) -> None:
+        self._taken = {name.lower() for name in taken}
+
+    def new(self, text: str) -> str:
+        """Return a safe stem that is not in use yet."""
+        stem, number = safe(text), 1
+        name = stem
+        while name.lower() in self._taken:
+            number += 1
+            name = f"{stem}-{number}"
+        self._taken.add(name.lower())
+        return name

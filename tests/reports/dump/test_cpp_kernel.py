@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from ctrace.reports.dump.texts import text
+from ctrace.reports.dump.templates import rendered
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
@@ -29,8 +29,8 @@ def loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         folder = tmp_path / "cpp_loading"
         folder.mkdir(exist_ok=True)
         (folder / "kernel.cpp").write_text(source)
-        written = text("kernel_cpp").replace("@NAME@", "nothing").replace("@CAPABILITY@", "")
-        for name, content in (("__init__", ""), ("kernel", written), ("sources", text("sources"))):
+        written = rendered("package_kernel_cpp", name="nothing", capability="")
+        for name, content in (("__init__", ""), ("kernel", written), ("sources", rendered("package_sources"))):
             (folder / f"{name}.py").write_text(content)
         forget()
         importlib.invalidate_caches()

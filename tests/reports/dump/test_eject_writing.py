@@ -16,12 +16,10 @@ from ctrace.reports.dump.eject_writing import (
     EjectDocument,
     Ejected,
     Written,
-    cases_file,
     make_folder,
-    op_file,
-    readme,
     write_package,
 )
+from ctrace.reports.dump.package_files import package_files
 from ctrace.reports.terminal.kernel_files_screen import ejected_screen
 from tests.support.ejecting import session
 from tests.support.golden import drawn
@@ -39,6 +37,10 @@ def package() -> EjectedPackage:
 def written(folder: Path) -> Written:
     make_folder(folder)
     return write_package(session(), package(), folder)
+
+
+def written_file(name: str, package: EjectedPackage) -> str:
+    return package_files(package)[name]
 
 
 def test_a_package_has_the_fixed_names(tmp_path: Path) -> None:
@@ -77,8 +79,8 @@ def test_the_files_are_complete(tmp_path: Path) -> None:
 
 def test_the_readme_calls_the_op_with_all_of_its_arguments() -> None:
     found = package()
-    assert "`mul_1 = exp_mul_0.exp_mul_0(mm)` computes a part of" in readme(found)
-    text = readme(structs.replace(found, sizes=(Size("n", "", 32), Size("m", "mm.shape[1]", 8))))
+    assert "`mul_1 = exp_mul_0.exp_mul_0(mm)` computes a part of" in written_file("README.md", found)
+    text = written_file("README.md", structs.replace(found, sizes=(Size("n", "", 32), Size("m", "mm.shape[1]", 8))))
     assert "`mul_1 = exp_mul_0.exp_mul_0(mm, n)` computes a part of" in text
     assert "The sizes n occur only in expressions" in text
 
@@ -86,24 +88,26 @@ def test_the_readme_calls_the_op_with_all_of_its_arguments() -> None:
 def test_the_files_of_a_cpp_kernel_speak_of_it() -> None:
     cpp = CppKernel("void kernel() {}", "", ("mm", "mul_1"), ())
     found = structs.replace(package(), cpp=cpp)
-    assert "1. Edit `kernel.cpp`. `ctrace kernels edit exp_mul_0` checks it on every save.\n" in readme(found)
+    assert "1. Edit `kernel.cpp`. `ctrace kernels edit exp_mul_0` checks it on every save.\n" in written_file(
+        "README.md", found
+    )
     written = Ejected(found.kernel, Written(found, Path("ops/exp_mul_0"), ()))
     document = EjectDocument(run=Session().run, target_gpu=None, kernels=(written,), model="model.py")
     shown = drawn(ejected_screen(document, 100), 100)
     assert "edit kernel.cpp; ctrace kernels edit ops/exp_mul_0" in shown
     assert "ctrace kernels apply ops/exp_mul_0 model.py" in shown
-    assert "and on other devices, the op computes" in readme(found)
-    text = op_file(found)
+    assert "and on other devices, the op computes" in written_file("README.md", found)
+    text = written_file("op.py", found)
     assert "on other devices, for other dtypes" in text
     assert "grid" not in text
 
 
 def test_small_values_are_no_test_of_a_choice_among_values() -> None:
     found = package()
-    assert "HAS_SMALL = True" in cases_file(found)
+    assert "HAS_SMALL = True" in written_file("cases.py", found)
     steps = (structs.replace(found.region.steps[0], target="aten.argmax.default"), *found.region.steps[1:])
     region = structs.replace(found.region, steps=steps)
-    assert "HAS_SMALL = False" in cases_file(structs.replace(found, region=region))
+    assert "HAS_SMALL = False" in written_file("cases.py", structs.replace(found, region=region))
 
 
 def test_the_users_lines_are_in_order() -> None:
@@ -130,8 +134,8 @@ def test_a_size_of_zero_stays_zero() -> None:
     """Of transformers, `logits_to_keep=0`: with 2, the definition could not add its inputs."""
     sizes = (Size("n", "mm.shape[0]", 32), Size("m", "", 0))
     changed = structs.replace(package(), sizes=sizes)
-    assert "and n > 0\n        and m == 0" in op_file(changed)
-    assert set(re.findall(r"'m': (\d+)", cases_file(changed))) == {"0"}
+    assert "and n > 0\n        and m == 0" in written_file("op.py", changed)
+    assert set(re.findall(r"'m': (\d+)", written_file("cases.py", changed))) == {"0"}
 
 
 def test_an_unchanged_package_is_written_again(tmp_path: Path) -> None:
@@ -175,10 +179,10 @@ def test_a_cpp_kernel_is_a_custom_op(tmp_path: Path) -> None:
 def test_a_region_of_views_alone_returns_a_copy() -> None:
     """opcheck refused the operator: its definition returned the memory of its input."""
     found = package()
-    assert ".clone()" not in op_file(found)
+    assert ".clone()" not in written_file("op.py", found)
     steps = (structs.replace(found.region.steps[-1], target="aten.reshape.default", args="mm, [16384]"),)
-    assert "as_strided_copy(mul_1.clone(), " in op_file(
-        structs.replace(found, region=structs.replace(found.region, steps=steps))
+    assert "as_strided_copy(mul_1.clone(), " in written_file(
+        "op.py", structs.replace(found, region=structs.replace(found.region, steps=steps))
     )
 
 
@@ -196,4 +200,4 @@ def test_the_maximum_of_a_row_needs_large_values(target: str, dtype: str, has: b
     steps = (structs.replace(found.region.steps[0], target=target), *found.region.steps[1:])
     inputs = tuple(structs.replace(each, dtype=dtype) for each in found.region.inputs)
     region = structs.replace(found.region, steps=steps, inputs=inputs)
-    assert f"HAS_MAXIMUM = {has}\n" in cases_file(structs.replace(found, region=region))
+    assert f"HAS_MAXIMUM = {has}\n" in written_file("cases.py", structs.replace(found, region=region))

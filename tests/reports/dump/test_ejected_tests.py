@@ -8,8 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from ctrace.reports.dump.eject_writing import CHECKS
-from ctrace.reports.dump.texts import text
+from ctrace.reports.dump.package_files import CHECKS, PackageTensor
+from ctrace.reports.dump.templates import rendered
 
 pytest.importorskip("torch")
 
@@ -37,30 +37,24 @@ def testing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def made(kernel: str, definition: str = RIGHT) -> ModuleType:
-        fields = {
-            "NAME": "soft",
-            "INPUTS": '        ("x", torch.float32, (9, 40), (40, 1), 2),',
-            "SIZES": "    {},",
-            "SYMBOLS": "*_",
-            "SET": "",
-            "PASSED": "",
-            "INTERPRETABLE": "False",
-            "DEVICE": "cpu",
-            "GRADCHECK": "True",
-            "SMALL": "True",
-            "MAXIMUM": "True",
+        cases = {
+            "inputs": [PackageTensor("x", "float32", ("9", "40"), ("40", "1"))],
+            "rows": [{}],
+            "symbols": [],
+            "passed": [],
+            "below": {},
+            "has_small": True,
+            "has_maximum": True,
         }
+        tests = {"is_interpretable": False, "keeps_float64": True, "device": "cpu"}
         package = tmp_path / "softened"
         package.mkdir()
         for name in ("__init__", "place", "kernel"):
             (package / f"{name}.py").touch()
         (package / "op.py").write_text(SOFTMAX.format(definition=definition, kernel=kernel))
         (package / "checks.py").write_text(CHECKS.read_text())
-        for name, file in (("test", "test_soft"), ("cases", "cases")):
-            written = text(name)
-            for field, value in fields.items():
-                written = written.replace(f"${field}$", value)
-            (package / f"{file}.py").write_text(written)
+        (package / "cases.py").write_text(rendered("package_cases", name="soft", **cases))
+        (package / "test_soft.py").write_text(rendered("package_test", name="soft", **tests))
         return importlib.import_module("softened.test_soft")
 
     yield made

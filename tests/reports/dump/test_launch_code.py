@@ -1,7 +1,8 @@
 """Following a wrapper without running it."""
 
+from ctrace.reports.dump.kernel_parameters import bounds
 from ctrace.reports.dump.launch_code import LaunchSite, Wrapper, WrapperTensor, follow
-from ctrace.reports.dump.module import bounds, read
+from ctrace.reports.dump.module import read
 
 HEAD = "from torch._inductor.select_algorithm import extern_kernels\naten = torch.ops.aten\n"
 INPUTS = """

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctrace.reports.dump.dumping import FileNames, safe
+from ctrace.reports.dump.dump_folder import FileNames, safe
 
 
 @pytest.mark.parametrize(

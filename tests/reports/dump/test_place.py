@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ctrace.reports.dump.texts import text
+from ctrace.reports.dump.templates import rendered
 
 torch = pytest.importorskip("torch")
 
@@ -23,23 +23,21 @@ def placing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     def made(
         *sizes: str | int, symbols: str = "{'m': ('x', 1), 'n': None}", outputs: Any = None, steps: str = STEP
     ) -> Any:
-        fields = {
-            "NAME": "doubled",
-            "NAMESPACE": "ejected",
-            "INPUTS": f"{{'x': (torch.float32, {sizes!r})}}",
-            "SIZES": symbols,
-            "OUTPUTS": repr({"mul": sizes} if outputs is None else outputs),
-            "STEPS": steps,
-        }
-        written = text("place")
-        for name, value in fields.items():
-            written = written.replace(f"${name}$", value)
+        written = rendered(
+            "package_place",
+            name="doubled",
+            namespace="ejected",
+            inputs=[("x", "float32", sizes)],
+            sizes=symbols,
+            outputs=list((outputs or {"mul": sizes}).items()),
+            steps=[steps.strip().removesuffix(",")],
+        )
         package = tmp_path / "doubling"
         package.mkdir()
         (package / "__init__.py").touch()
         (package / "op.py").touch()
         (package / "place.py").write_text(written)
-        (package / "sources.py").write_text(text("sources"))
+        (package / "sources.py").write_text(rendered("package_sources"))
         return importlib.import_module("doubling.place")
 
     yield made

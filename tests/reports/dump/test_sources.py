@@ -6,14 +6,14 @@ from types import ModuleType
 
 import pytest
 
-from ctrace.reports.dump.texts import text
+from ctrace.reports.dump.templates import rendered
 
 
 @pytest.fixture
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(tmp_path))
     file = tmp_path / "sources.py"
-    file.write_text(text("sources"))
+    file.write_text(rendered("package_sources"))
     spec = importlib.util.spec_from_file_location("sources_of_a_package", file)
     assert spec is not None
     assert spec.loader is not None
