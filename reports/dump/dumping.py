@@ -54,11 +54,17 @@ def groups(wrapper: Wrapper, kernels: Iterable[Kernel]) -> tuple[LaunchGroup, ..
     for site in wrapper.sites:
         kernel, at = by_name.get(site.name), seen.get(site.name, 0)
         seen[site.name] = at + 1
-        # The wrapper and the log have a kernel's launches in the same order.
-        launch = kernel.launches[at] if kernel and at < len(kernel.launches) else None
-        key = site.name, "" if site.kernel else _form(site, wrapper.below)
-        first = found.get(key)
-        found[key] = replace(first, launches=first.launches + 1) if first else LaunchGroup(site, kernel, launch)
+        form = ""
+        if site.kernel is None:
+            form = _form(site, wrapper.below)
+        key = site.name, form
+        if key in found:
+            found[key] = replace(found[key], launches=found[key].launches + 1)
+            continue
+        launch = None
+        if kernel and at < len(kernel.launches):
+            launch = kernel.launches[at]  # the wrapper and the log have a kernel's launches in the same order
+        found[key] = LaunchGroup(site, kernel, launch)
     return tuple(found.values())
 
 
@@ -73,8 +79,12 @@ def _form(site: LaunchSite, below: Mapping[str, int]) -> str:
 
 
 def _nameless(value: Value, below: Mapping[str, int]) -> str:
-    limit = {"": below[value.storage]} if isinstance(value, WrapperTensor) and value.storage in below else {}
-    return entry(replace(value, storage="") if isinstance(value, WrapperTensor) else value, limit)
+    if not isinstance(value, WrapperTensor):
+        return repr(value)
+    limits = {}
+    if value.storage in below:
+        limits[""] = below[value.storage]
+    return entry(replace(value, storage=""), limits)
 
 
 _README = "README.md"
@@ -171,24 +181,30 @@ class _Part:
                     raise CannotDumpError("ctrace cannot dump kernels of this kind")
                 text = kernel_file(site, module, wrapper.below, about)
             except CannotDumpError as error:
-                code = self._write_code(self._names.new(described.name), described.built) if described.built else ()
-                dumped.append(replace(described, why_not=str(error), code=code))
+                described = replace(described, why_not=str(error))
+                if described.built:
+                    described = self._with_code(described, self._names.new(described.name))
+                dumped.append(described)
                 continue
             stem = self._names.new(described.name)
-            file, described = f"{stem}.py", replace(described, code=self._write_code(stem, described.built))
+            described = self._with_code(described, stem)
             if site.kernel is not None:
-                by_name[site.name] = file
-            dumped.append(replace(described, file=self._write(file, text)))
+                by_name[site.name] = f"{stem}.py"
+            dumped.append(replace(described, file=self._write(f"{stem}.py", text)))
         return dumped, by_name
 
-    def _write_code(self, stem: str, found: tuple[Resources, ...]) -> tuple[str, ...]:
-        return tuple(self._write(each.name, each.text) for each in code_files(self._session, stem, found, self._last))
+    def _with_code(self, kernel: DumpedKernel, stem: str) -> DumpedKernel:
+        files = code_files(self._session, stem, kernel.built, self._last)
+        return replace(kernel, code=tuple(self._write(each.name, each.text) for each in files))
 
     def _described(self, module: OutputModule, group: LaunchGroup, about: About) -> DumpedKernel:
         site = group.site
+        language = module.others.get(site.name, "external")
+        if site.kernel is not None:
+            language = site.kernel.language
         return DumpedKernel(
             name=_short(site.name),
-            language=site.kernel.language if site.kernel else module.others.get(site.name, "external"),
+            language=language,
             file="",
             ops=about.ops,
             lines=about.lines,
@@ -244,7 +260,7 @@ def _post_grad(session: Session, code: OutputCode) -> str:
                 for staged in each.stages
                 if staged.stage is GraphStage.POST_GRAD and staged.part in (code.stage, None)
             ]
-            return found[-1] if found else ""
+            return next(reversed(found), "")
     return ""
 
 
@@ -313,9 +329,11 @@ def code_files(session: Session, stem: str, found: tuple[Resources, ...], last: 
     for number, each in enumerate(compiled, 1):
         middle = f".{number}" if len(compiled) > 1 else ""
         for stage in IR_STAGES:
-            text = text_of(each.built.ir[stage]) if stage in each.built.ir else None
+            text = None
             if stage == _LAST:
                 text = last.by_hash.get(each.built.hash)
+            elif stage in each.built.ir:
+                text = text_of(each.built.ir[stage])
             if text is not None:
                 yield CodeFile(f"{stem}{middle}.{stage}", f"{_head(session, each, stage)}\n{text.rstrip()}\n")
 
@@ -330,8 +348,10 @@ def _head(session: Session, each: Resources, stage: str) -> str:
 def notes(session: Session, found: tuple[Resources, ...], *, generated: bool) -> tuple[str, ...]:
     """Say in the head of a kernel's file which GPU it needs, and which resources each configuration uses."""
     gpu = target_of(session)
-    target_note = (f"emitted for {called(gpu)}, not run; running it needs such a GPU",) if gpu and generated else ()
-    return (*target_note, *map(resources_text, found))
+    texts = tuple(map(resources_text, found))
+    if gpu and generated:
+        return (f"emitted for {called(gpu)}, not run; running it needs such a GPU", *texts)
+    return texts
 
 
 def readme(session: Session, dumped: Dumped) -> str:

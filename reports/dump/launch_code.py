@@ -6,7 +6,7 @@ buffer is inferred from the kernels that take it.
 
 import ast
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -71,12 +71,12 @@ def number(node: ast.expr, known: Mapping[str, Value]) -> int | float | bool | N
             found = [each for arg in args if (each := number(arg, known)) is not None]
             if len(found) < len(args):
                 return None
-            return max(found) if name == "max" else min(found)
+            return {"max": max, "min": min}[name](found)
         case ast.Call(func=func, args=[arg]) if ast.unparse(func) in ("math.ceil", "math.floor", "int"):
             inner = number(arg, known)
             if inner is None or not math.isfinite(inner):
                 return None
-            return math.ceil(inner) if ast.unparse(func) == "math.ceil" else math.floor(inner)
+            return {"math.ceil": math.ceil}.get(ast.unparse(func), math.floor)(inner)
     return None
 
 
@@ -178,8 +178,10 @@ class _Walk:
                 case ast.Global(names=names):
                     globals_.update(names)
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                    if name != "fn":
-                        (self.constants if name in globals_ else self.inputs)[name] = self._input(name, value)
+                    if name in globals_ - {"fn"}:
+                        self.constants[name] = self._input(name, value)
+                    elif name != "fn":
+                        self.inputs[name] = self._input(name, value)
                 case ast.Return(value=ast.List(elts=elements)):
                     self.order = [each.id for each in elements if isinstance(each, ast.Name)]
         self.order = self.order or list(self.inputs)
@@ -187,10 +189,12 @@ class _Walk:
     def _input(self, name: str, value: ast.expr) -> Value:
         match value:
             case ast.Call(func=ast.Name(id="rand_strided"), args=[shape, stride, *_], keywords=keywords):
-                values = {each.arg: each.value for each in keywords}
-                dtype = dotted(values["dtype"]) if "dtype" in values else ""
-                found = values.get("device")
-                device = str(found.value) if isinstance(found, ast.Constant) else ""
+                dtype = device = ""
+                for each in keywords:
+                    if each.arg == "dtype":
+                        dtype = dotted(each.value)
+                    elif each.arg == "device" and isinstance(each.value, ast.Constant):
+                        device = str(each.value.value)
                 return WrapperTensor(name, dtype, numbers(shape, {}), numbers(stride, {}), device=device)
         return number(value, {})
 
@@ -228,14 +232,17 @@ class _Walk:
         for item in items:
             match item.context_expr:
                 case ast.Call(func=func, args=[ast.Constant(value=int() as index)]) if "DeviceGuard" in dotted(func):
-                    kind = dotted(func).split(".")[1] if dotted(func).count(".") > 1 else "cuda"
+                    kind = "cuda"
+                    if dotted(func).count(".") > 1:
+                        kind = dotted(func).split(".")[1]
                     self._device = f"{kind}:{index}"
 
     def _assign(self, target: ast.expr, value: ast.expr, line: int, scope: "_Scope") -> None:
         if isinstance(target, ast.Tuple | ast.List):
             found = self._value(value, scope)
-            each = found if isinstance(found, list) else [None] * len(target.elts)
-            for name, one in zip(target.elts, each, strict=False):
+            if not isinstance(found, list):
+                found = [None] * len(target.elts)
+            for name, one in zip(target.elts, found, strict=False):
                 if isinstance(name, ast.Name):
                     scope.values[name.id] = one
             return
@@ -253,14 +260,12 @@ class _Walk:
         """Return the value that a name is assigned: fresh memory, a view or a number."""
         match value:
             case ast.Call(func=ast.Name(id=made), args=[shape, stride, dtype, *_]) if made.startswith(_ALLOCATE):
-                device = made.removeprefix(_ALLOCATE).strip("_").removesuffix("_pinned")
-                place = self._device if self._device.startswith(device or "?") else device
                 return WrapperTensor(
                     name,
                     dotted(dtype),
                     numbers(shape, scope.values),
                     numbers(stride, scope.values),
-                    device=f"{place}:0" if place not in ("cpu", "") and ":" not in place else place,
+                    device=self._allocated_on(made.removeprefix(_ALLOCATE).strip("_").removesuffix("_pinned")),
                 )
             case ast.Subscript(value=ast.Name(id=whole)):
                 source = scope.values.get(whole)
@@ -269,6 +274,14 @@ class _Walk:
                 return None
         return self._value(value, scope)
 
+    def _allocated_on(self, kind: str) -> str:
+        """Return the device, such as `cuda:1`, on which an allocator such as `empty_strided_cuda` allocates."""
+        if kind and self._device.startswith(kind):
+            return self._device
+        if kind in ("cpu", ""):
+            return kind
+        return f"{kind}:0"
+
     def _value(self, value: ast.expr, scope: "_Scope") -> Value:
         match value:
             case ast.Name(id=name) if name in scope.values:
@@ -276,8 +289,10 @@ class _Walk:
             case ast.List(elts=elements) | ast.Tuple(elts=elements):
                 return [self._value(each, scope) for each in elements]
             case ast.Call(func=ast.Subscript(value=ast.Attribute(attr="partitions"), slice=index), args=[passed]):
-                part, arguments = number(index, {}), self._value(passed, scope)
-                return self.function(f"partition_{part}", arguments if isinstance(arguments, list) else [])
+                arguments = self._value(passed, scope)
+                if not isinstance(arguments, list):
+                    arguments = []
+                return self.function(f"partition_{number(index, {})}", arguments)
             case ast.Call():
                 return self._view(value, scope)
         return number(value, scope.values)
@@ -323,7 +338,9 @@ class _Walk:
             self._site(name.removesuffix(".run"), call, line, (), None, scope)
         elif _is_library(call):
             into = [each.value.id for each in call.keywords if each.arg == "out" and isinstance(each.value, ast.Name)]
-            self._site(name, call, line, tuple(dict.fromkeys([*into, *([result] if result else [])])), None, scope)
+            if result:
+                into.append(result)
+            self._site(name, call, line, tuple(dict.fromkeys(into)), None, scope)
 
     def _set_sizes(self, name: str, shape: ast.expr, stride: ast.expr, scope: "_Scope") -> None:
         value = scope.values.get(name)
@@ -379,13 +396,11 @@ def types_of_buffers(module: OutputModule, taken: Mapping[str, tuple[LaunchParam
     found: dict[str, str] = {}
     renamed: list[tuple[str, str]] = []
     for node in _statements(module):
-        for call in _calls(node):
-            for parameter, argument in zip(
-                taken.get(dotted(call.func).removesuffix(".run"), ()), call.args, strict=False
-            ):
-                if parameter.dtype and isinstance(argument, ast.Name):
-                    found.setdefault(argument.id, parameter.dtype)
         match node:
+            case ast.Call(func=func, args=args):
+                for parameter, argument in zip(taken.get(dotted(func).removesuffix(".run"), ()), args, strict=False):
+                    if parameter.dtype and isinstance(argument, ast.Name):
+                        found.setdefault(argument.id, parameter.dtype)
             case ast.Assign(targets=[ast.Name(id=new)], value=value) if base(value):
                 renamed.append((new, base(value)))
     for new, old in reversed(renamed):
@@ -397,7 +412,3 @@ def types_of_buffers(module: OutputModule, taken: Mapping[str, tuple[LaunchParam
 def _statements(module: OutputModule) -> Iterator[ast.AST]:
     for function in module.functions.values():
         yield from ast.walk(function)
-
-
-def _calls(node: ast.AST) -> Iterable[ast.Call]:
-    return [node] if isinstance(node, ast.Call) else []

@@ -8,7 +8,6 @@ from msgspec import Struct
 from ctrace.inspector.features.workshop.eject_kernel import EjectedPackage, EjectedPart
 from ctrace.inspector.features.workshop.kernel_region import FUNCTIONS, RegionTensor
 from ctrace.inspector.features.workshop.triton_helpers import HELPERS
-from ctrace.inspector.features.workshop.triton_source import Config
 from ctrace.inspector.install_folders import PACKAGES
 from ctrace.reports.dump import package_cases
 from ctrace.reports.dump.templates import rendered
@@ -136,19 +135,6 @@ class KernelLine(Struct, frozen=True):
         return self.text[: len(self.text) - len(self.text.lstrip())]
 
 
-class KernelFunction(Struct, frozen=True):
-    """A kernel with its configurations, as `kernel.py` has it."""
-
-    name: str
-    configs_name: str
-    configs: tuple[Config, ...]
-    keys: list[str]
-    """The sizes for whose values Triton chooses a configuration."""
-    parameters: tuple[str, ...]
-    blocks: tuple[str, ...]
-    body: tuple[KernelLine, ...]
-
-
 def _kernel_file(package: EjectedPackage) -> str:
     """Write the kernels, their helper functions and their configurations."""
     found = [part.triton for part in package.parts]
@@ -159,28 +145,13 @@ def _kernel_file(package: EjectedPackage) -> str:
         name=package.name,
         imports=list(dict.fromkeys(line for each in found for line in each.imports)),
         functions=[*helpers, *dict.fromkeys(function for triton in found for function in triton.functions)],
-        kernels=[_function(package, part) for part in package.parts],
+        kernels=[(part.name, part.triton, _keys(part), list(_body(package, part))) for part in package.parts],
     )
 
 
-def _function(package: EjectedPackage, part: EjectedPart) -> KernelFunction:
-    triton = part.triton
-    return KernelFunction(
-        name=part.name,
-        configs_name=configs_name(package, part),
-        configs=triton.configs,
-        keys=[each for each in triton.parameters if not each.endswith("_ptr")],
-        parameters=triton.parameters,
-        blocks=triton.blocks,
-        body=tuple(_body(package, part)),
-    )
-
-
-def configs_name(package: EjectedPackage, part: EjectedPart) -> str:
-    """Return the name of a kernel's list of configurations."""
-    if part is package.parts[-1]:
-        return "CONFIGS"
-    return f"CONFIGS_{package.parts.index(part) + 1}"
+def _keys(part: EjectedPart) -> list[str]:
+    """Return the sizes for whose values Triton chooses a configuration."""
+    return [each for each in part.triton.parameters if not each.endswith("_ptr")]
 
 
 def _body(package: EjectedPackage, part: EjectedPart) -> Iterator[KernelLine]:
@@ -209,35 +180,19 @@ def _op(package: EjectedPackage) -> dict[str, object]:
     region, definition = package.region, package.definition
     names = [each.name for each in region.inputs]
     passed = [each.name for each in package.sizes if not each.source]
-    kernels = [part.name for part in package.parts]
     is_view = all(step.target.startswith(_VIEWS) for step in region.steps)
     return {
         "where": "; ".join(map(short, package.lines)) or "lines not known",
         "first": names[0],
         "signature": ", ".join([*(f"{name}: Tensor" for name in names), *(f"{each}: int" for each in passed)]),
         "shapes": ", ".join([*(f"{name}_shape" for name in names), *passed]),
-        "returned": _returned(len(region.outputs)),
-        "kernels": kernels,
-        "kernel": _one_or_tuple(kernels),
-        "wrapped": _one_or_tuple([f"wrap_triton({name})" for name in kernels]),
         "functions": [FUNCTIONS[each].rstrip() for each in definition.functions],
         "definition": list(_definition(package)),
         "copied": ".clone()" if is_view else "",  # an op must not return memory of its inputs
         "flops": " + ".join(_flops(definition.flops)) or "0",
-        "launches": list(_launches(package)),
+        "wrapped": [f"wrap_triton({part.name})" for part in package.parts],
+        "launches": [(part, [_programs(part, axis) for axis in _axes(part)]) for part in package.parts],
     }
-
-
-def _returned(outputs: int) -> str:
-    if outputs == 1:
-        return "Tensor"
-    return f"tuple[{', '.join(['Tensor'] * outputs)}]"
-
-
-def _one_or_tuple(names: list[str]) -> str:
-    if len(names) == 1:
-        return names[0]
-    return f"({', '.join(names)})"
 
 
 def _definition(package: EjectedPackage) -> Iterator[tuple[str, str]]:
@@ -257,35 +212,9 @@ def _flops(terms: tuple[str, ...]) -> Iterator[str]:
         yield f"{count} * {term}" if count > 1 else term
 
 
-class GridLaunch(Struct, frozen=True):
-    """The launch of one kernel, with the function that computes its grid."""
-
-    kernel: str
-    """What `run_kernel` got, or an element of it."""
-    grid: str
-    """The name of the function."""
-    programs: list[str]
-    """The number of programs along each axis, as expressions of the block sizes."""
-    overflows: bool
-    """Whether the second axis may need more programs than a grid can have, so that a third one takes the rest."""
-    arguments: tuple[str, ...]
-
-
-_AXES = {"Grid1D": "x", "Grid2D": "xy", "Grid2DWithYZOverflow": "xy", "Grid3D": "xyz"}
-
-
-def _launches(package: EjectedPackage) -> Iterator[GridLaunch]:
-    if package.cpp is not None:
-        return
-    is_one = len(package.parts) == 1
-    for number, part in enumerate(package.parts):
-        yield GridLaunch(
-            kernel="kernel" if is_one else f"kernel[{number}]",
-            grid="grid" if is_one else f"grid_{number + 1}",
-            programs=[_programs(part, axis) for axis in _AXES[part.triton.grid]],
-            overflows=part.triton.grid == "Grid2DWithYZOverflow",
-            arguments=part.arguments,
-        )
+def _axes(part: EjectedPart) -> str:
+    """Return the axes that count programs; empty of a C++ kernel."""
+    return {"Grid1D": "x", "Grid2D": "xy", "Grid2DWithYZOverflow": "xy", "Grid3D": "xyz"}.get(part.triton.grid, "")
 
 
 def _programs(part: EjectedPart, axis: str) -> str:
