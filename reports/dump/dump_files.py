@@ -88,7 +88,7 @@ def kernel_file(site: LaunchSite, module: OutputModule, below: Mapping[str, int]
     """
     arguments = _known(site)
     imported, assigned = _needed(module, site)
-    language, source = "external", KernelSource()
+    language, source = "external", DumpedSource()
     if site.kernel is not None:
         language = site.kernel.language
         source = kernel_source(site.kernel)
@@ -128,7 +128,7 @@ def _needed(module: OutputModule, site: LaunchSite) -> tuple[list[ast.stmt], lis
     return imported, [ast.unparse(each) for each in assigned]
 
 
-class KernelSource(Struct, frozen=True):
+class DumpedSource(Struct, frozen=True):
     """A kernel's source, as a dumped file takes it."""
 
     imports: tuple[ast.stmt, ...] = ()
@@ -142,14 +142,14 @@ class KernelSource(Struct, frozen=True):
     """Whether the wrapper knows it by another name than its source."""
 
 
-def kernel_source(kernel: Defined) -> KernelSource:
+def kernel_source(kernel: Defined) -> DumpedSource:
     """Prepare a kernel's source.
 
     Raises:
         CannotDumpError: it does not fit into a dumped file, or is not valid Python.
     """
     if kernel.language != "triton":
-        return KernelSource(tuple(_IMPORT_ASYNC))
+        return DumpedSource(tuple(_IMPORT_ASYNC))
     tree = _parsed(kernel.source)
     left_out, imports = set[int](), list[ast.stmt]()
     for statement in tree.body:
@@ -160,7 +160,7 @@ def kernel_source(kernel: Defined) -> KernelSource:
             left_out.update(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
     lines = [line.replace("filename=__file__", "filename=_TUNED") for line in kernel.source.splitlines()]
     text = "\n".join(line for number, line in enumerate(lines, 1) if number not in left_out).strip("\n")
-    return KernelSource(
+    return DumpedSource(
         imports=tuple(imports),
         text=text,
         is_tuned="filename=_TUNED" in text,
