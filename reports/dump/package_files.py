@@ -278,8 +278,5 @@ def _tests(package: EjectedPackage) -> Mapping[str, object]:
 
 def _code_lines(package: EjectedPackage) -> list[str]:
     """Return the user's code of the first lines that the op computes."""
-    codes: dict[str, str] = {}
-    for step in package.region.steps:
-        if step.at is not None:
-            codes.setdefault(f"{step.at.file}:{step.at.line}", step.at.code)
+    codes = _codes(package)
     return [codes.get(place, short(place)) for place in package.lines[:3]]
