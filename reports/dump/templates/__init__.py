@@ -3,7 +3,7 @@
 `dump_*.jinja` are the files of a dump, `package_*.jinja` those of a package; the others are parts of several files.
 
 Text from a log fills the fields of a template; it never becomes a template, or the name of one. What it may contain,
-line breaks or quotes, a field's filter makes harmless: `literal`, `block`, `comment`, `cell`.
+line breaks or quotes, a field's filter makes harmless: `literal`, `block`, `comment`, `quoted`, `cell`.
 """
 
 import ast
@@ -37,7 +37,7 @@ def _environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(literal=literal, block=block, comment=comment, cell=cell, code=code, repr=repr)
+    made.filters.update(literal=literal, block=block, comment=comment, quoted=quoted, cell=cell, code=code, repr=repr)
     made.filters.update(one_line=fmt.one_line, memory=fmt.memory, path=fmt.path)
     return made
 
@@ -62,6 +62,11 @@ def block(text: str) -> str:
 def comment(text: str, limit: int = 110) -> str:
     """Write any text as a one-line comment."""
     return f"# {fmt.one_line(text, limit)}"
+
+
+def quoted(text: str) -> str:
+    """Make foreign text safe inside of a docstring: one line, and nothing that ends the docstring or escapes."""
+    return fmt.one_line(text).replace("\\", "/").replace('"', "'")
 
 
 def cell(text: str) -> str:

@@ -63,9 +63,11 @@ def testing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
 
 def compared(tests: ModuleType) -> list[str]:
-    """Return the cases for which the kernel passes the test."""
+    """Return the cases on the CPU for which the kernel passes the test; with a GPU, there are others."""
     passed = []
     for case in tests.CASES:
+        if case[0] != "cpu":
+            continue
         try:
             tests.test_op_equals_its_definition(*case)
         except (AssertionError, pytest.skip.Exception):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from ctrace.reports.dump.templates import block, comment, literal, rendered
+from ctrace.reports.dump.templates import block, comment, literal, quoted, rendered
 from tests.support.places import ROOT
 
 HOSTILE = st.text(
@@ -27,6 +27,12 @@ def test_a_string_is_itself(text: str):
 def test_a_comment_is_one_line(text: str):
     tree = ast.parse(f"{comment(text)}\nlast = 1\n")
     assert [type(each) for each in tree.body] == [ast.Assign]
+
+
+@given(HOSTILE)
+def test_text_in_a_docstring_stays_there(text: str):
+    tree = ast.parse(f'"""{quoted(text)}: a place."""\nlast = 1\n')
+    assert [type(each) for each in tree.body] == [ast.Expr, ast.Assign]
 
 
 def test_text_in_a_field_is_no_template():
