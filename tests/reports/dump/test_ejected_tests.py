@@ -14,6 +14,8 @@ from ctrace.reports.dump.templates import rendered
 pytest.importorskip("torch")
 
 SOFTMAX = """\
+import torch
+
 def definition(x):
     return {definition}
 
@@ -98,6 +100,23 @@ def test_a_wrong_maximum_shows_in_large_values(testing: Callable[..., ModuleType
     (large,) = [case for case in tests.CASES if case[:2] == ("cpu", "large values")]
     with pytest.raises(AssertionError, match="NaN in other elements"):
         tests.test_op_equals_its_definition(*large)
+
+
+def test_infinity_where_the_definition_has_nan_is_no_difference(testing: Callable[..., ModuleType]) -> None:
+    """A mean that Welford's algorithm computes is infinite where one by a sum is NaN."""
+    tests = testing(
+        "torch.where(x.isinf().any(-1, True), -torch.inf, x)", "torch.where(x.isinf().any(-1, True), torch.nan, x)"
+    )
+    assert "infinity in x" in compared(tests)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    ["torch.where(x.isinf(), torch.nan, x)", "torch.where(x.isnan(), 0.0, x)", "x.nan_to_num(posinf=-torch.inf)"],
+)
+def test_nan_for_infinity_or_numbers_for_nan_are_differences(testing: Callable[..., ModuleType], kernel: str) -> None:
+    tests = testing(kernel, "x.clone()")
+    assert not {"infinity in x", "NaN in x"} <= set(compared(tests))
 
 
 def test_a_wrong_stride_shows_in_inputs_that_are_not_contiguous(testing: Callable[..., ModuleType]) -> None:
