@@ -26,6 +26,7 @@ from ctrace.inspector.diagnosis.rules import (
 Rule = Callable[[DiagnosisScene], Iterator[Candidate]]
 
 RULES: tuple[Rule, ...] = (
+    # Of candidates with the same gain, the first in this order is shown: wrong results before what is only slow.
     failures.wrong_results,
     failures.failures,
     option_rules.unused_gradients,
@@ -46,6 +47,7 @@ RULES: tuple[Rule, ...] = (
     output_rules.filters,
     option_rules.whole_steps,
     construct_rules.torchs_own,
+    # Before all other rules on recompilations: where later calls compile none, nothing has to change.
     recompile_rules.settled_state,
     numbers.numpy_on_numbers,
     numbers.numpy_attributes,
@@ -94,6 +96,7 @@ RULES: tuple[Rule, ...] = (
     option_rules.nested_breaks,
     branch_rules.loops,
     branch_rules.other_results,
+    # Last, since the tables of advice and the last resort have words for any cause.
     general.known_fixes,
     general.last_resort,
 )

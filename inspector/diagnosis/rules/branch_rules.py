@@ -38,6 +38,7 @@ def draws(scene: DiagnosisScene) -> Iterator[Candidate]:
             if branch is None or not torch or not scene.is_users(each.file):
                 continue
             sides = _sides(text, branch)
+            # torch.where computes both sides, so that one that draws would move the generator in each call.
             if sides is None or _draws(sides.yes) or _draws(sides.no):
                 continue
             guard, condition = _guarded(text, branch)
@@ -58,6 +59,7 @@ def draws(scene: DiagnosisScene) -> Iterator[Candidate]:
 def _drawn(text: str, test: ast.expr) -> str:
     """Return the one call of `random.random()` in a comparison; empty if the condition is anything else."""
     calls = [node for node in ast.walk(test) if isinstance(node, ast.Call)]
+    # Of `random.random() < x.item()`, the second call would break the graph as before.
     if len(calls) != 1 or not isinstance(test, ast.Compare):
         return ""
     found = source_of(text, calls[0])
@@ -87,6 +89,7 @@ def _message_in_eager(scene: DiagnosisScene, cause: RootCause, each: Break) -> I
 
 def _only_puts_out(branch: ast.If) -> bool:
     """Whether a branch does nothing but print, log or warn, so that no value depends on its test or its body."""
+    # Compiled calls skip the test, and later code may read the name that `:=` binds in it.
     if branch.orelse or any(isinstance(node, ast.NamedExpr | ast.Await) for node in ast.walk(branch)):
         return False
     outputs = [each.value for each in branch.body if isinstance(each, ast.Expr) and is_output_call(each.value)]
@@ -133,6 +136,7 @@ def _check(scene: DiagnosisScene, cause: RootCause, each: Break) -> Iterator[Can
     raised = _raised(branch)
     asserted = f"{torch}._assert_async({condition}, {_message(text, branch)})"
     changes: list[tuple[ast.stmt | ast.expr, str]] = [(branch, asserted)]
+    # `n = x.sum().item()` above the check would break the graph as before, so `n` becomes the tensor.
     if read is not None:
         changes.append((read.value, source_of(text, _tensor(read.value))))
     edits = line_edits(each.file, text, changes)
@@ -170,6 +174,7 @@ def raising_branch(text: str, line: int) -> tuple[ast.If, ast.expr, ast.Assign |
                     before.lineno == line and isinstance(after, ast.If) and _only_raises(after)
                 ):
                     uses = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name]
+                    # The assignment and the test: any other use may need the number.
                     if len(uses) == 2 and _tensor(value) is not value and name in _names(after.test):
                         return after, after.test, before
     return None
@@ -196,19 +201,23 @@ def _tensor(node: ast.expr) -> ast.expr:
 def _opposite(text: str, torch: str, test: ast.expr, read: ast.Assign | None) -> str:
     """Write what holds if a check does not raise, as a tensor; empty for tests of several parts, or of numbers."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        # `if not t: raise` asserts `t` itself.
         held = _tensor(test.operand)
         if isinstance(held, ast.BoolOp):
             return ""
         return source_of(text, held)
     test = _tensor(test)
     match test:
+        # `and` and `or` ask their operands for Python bools, which breaks the graph again.
         case ast.BoolOp() | ast.Constant() | ast.NamedExpr():
             return ""
         case ast.Compare(ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE() | ast.Eq() | ast.NotEq()]) if read is None:
             written = _without_number(text, test)
+            # A comparison with a cast is a Python bool, and `~True` is -2, which is true.
             if _is_cast(test):
                 return ""
             return f"~({written})"
+        # A chain such as `0 < n < 9` is an `and`, and `is` and `in` return Python bools.
         case ast.Compare():
             return ""
     return f"{torch}.logical_not({source_of(text, test)})"
@@ -233,6 +242,7 @@ def _message(text: str, branch: ast.If) -> str:
     match branch.body[0]:
         case ast.Raise(exc=ast.Call(args=[ast.Constant(value=str(message)), *_])):
             return json.dumps(message)
+        # Only the start of an f-string: the op takes a plain string, and the rest needs values.
         case ast.Raise(exc=ast.Call(args=[ast.JoinedStr(values=[ast.Constant(value=str(message)), *_]), *_])):
             if message.strip():
                 return json.dumps(message.strip())
@@ -294,6 +304,7 @@ def _end_of_loop(text: str, line: int) -> str:
                 return "make the number of steps a constant"
             case ast.For() | ast.While():
                 branch = next((each for each in loop.body if isinstance(each, ast.If) and _is_at(each, line)), None)
+                # For example `if done.all(): break`.
                 if branch is not None and isinstance(branch.body[-1], ast.Break | ast.Return):
                     return "run the loop to its end"
     return ""
@@ -310,6 +321,7 @@ def _choice(scene: DiagnosisScene, cause: RootCause, each: Break) -> Iterator[Ca
         branch, read = _if_after(scene, each)
     if branch is None or not torch or not scene.is_users(each.file):
         return
+    # For one name, a side may also be a constant, which `_several_sides` refuses.
     one = _sides(text, branch)
     found = _several_sides(branch)
     if one is not None:
@@ -364,9 +376,11 @@ def _selection(text: str, torch: str, test: str, several: Sequence[_Sides]) -> t
     """Return statements that select one of two sides; ops that may leave NaN in the gradients of the other one get
     ones there.
     """
+    # Looking into the text rules out the names of every scope, and those of attributes, without resolving any.
     name = next(each for each in _condition_names() if each not in text)
     yes, no = _Masking(torch, name, holds=True), _Masking(torch, name, holds=False)
     found = [Selection(sides.target, yes.masked(text, sides.yes), no.masked(text, sides.no)) for sides in several]
+    # A condition that is used once stands where it is used.
     if not (yes.found or no.found or len(several) > 1):
         name = ""
     return tuple(selecting(torch, test, found, name=name))
@@ -406,6 +420,7 @@ def _selecting(
     shown = f"{framed('', ', '.join(before), ' and ')}{last}"
     first, *others = (sides.place for sides in several)
     gone = [(each, "pass") for each in others]
+    # `if True:` and `pass` keep each line in its place, so that findings of the trial can be compared.
     return [(branch.test, guard or "True"), (first, "; ".join(statements)), *gone], shown
 
 
@@ -429,6 +444,7 @@ class _Masking(ast.NodeTransformer):
 
     def masked(self, text: str, side: ast.expr) -> str:
         """Return a side of a text with ones for the operands that need them, or as it is."""
+        # A copy, since `parsed` hands the same tree of a text to all rules.
         changed = self.visit(copy.deepcopy(side))
         if self.found:
             return ast.unparse(changed)
@@ -438,6 +454,7 @@ class _Masking(ast.NodeTransformer):
         """Mask a divisor, and the base of a power."""
         self.generic_visit(node)
         match node:
+            # The gradients of `x / 2` and `x ** 1` are finite for any x.
             case ast.BinOp(op=ast.Div(), right=ast.Constant() | ast.UnaryOp(operand=ast.Constant())):
                 pass
             case ast.BinOp(op=ast.Pow(), right=ast.Constant(value=1)):
@@ -480,6 +497,7 @@ def _if_at(text: str, line: int) -> ast.If | None:
 def _sides(text: str, branch: ast.If) -> _Sides | None:
     """Return what a branch assigns or returns on both sides; None if one side does more."""
     match branch.body, branch.orelse:
+        # Without an `else`, the other side is the value that the name has.
         case [ast.Assign(targets=[ast.Name(id=name)], value=yes) as place], []:
             return _Sides(place, name, yes, ast.Name(name, ast.Load()))
         case (
@@ -489,6 +507,7 @@ def _sides(text: str, branch: ast.If) -> _Sides | None:
             return _Sides(place, name, yes, no)
         case [ast.Return(value=ast.expr() as yes) as place], [ast.Return(value=ast.expr() as no)]:
             return _Sides(place, "", yes, no)
+        # `if test: return a`, and then `return b`.
         case [ast.Return(value=ast.expr() as yes) as place], []:
             after = _after(text, branch)
             if isinstance(after, ast.Return) and after.value is not None:

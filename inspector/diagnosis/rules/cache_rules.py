@@ -39,6 +39,7 @@ def generation(scene: DiagnosisScene) -> Iterator[Candidate]:
         number = len({each.compilation for cause, _ in grown for each in scene.recompiles(cause)})
         text = _fixed_size(scene, grown[0][1], number, has_switch=bool(switched))
         yield Candidate(text, tuple(causes), worth=85)
+    # Beside other causes, "nothing to change" would be wrong for the run as a whole.
     elif switched and len(switched) == len(scene.causes):
         text = f"Nothing to change: a prompt and single tokens ({_change(scene, switched[0])}) need one graph each."
         yield Candidate(text, tuple(cause.id for cause in switched), worth=85, is_no_change=True)
@@ -66,6 +67,7 @@ def _is_dynamic(scene: DiagnosisScene, name: str) -> bool:
     kinds = []
     for tensor in (tensor for shaped in scene.session.shapes for tensor in shaped.tensors):
         kinds += [dim.kind for dim in tensor.dims if f"{plain_name(tensor.name)}.size({dim.index})" == name]
+    # The first graph has fixed sizes in any case: torch makes a size dynamic when it has seen a second one.
     return bool(kinds) and kinds[-1] in (DimKind.SYMBOLIC, DimKind.DUCK)
 
 
@@ -122,6 +124,7 @@ def _growing(scene: DiagnosisScene, cause: RootCause) -> list[Cause]:
 def _counters_changed(scene: DiagnosisScene, cause: RootCause) -> tuple[str, ...]:
     """Return how titles about integers begin that change in each recompilation, such as `self.step changed`."""
     in_each = [{each.subject for each in every.causes if each.kind in _COUNTERS} for every in scene.recompiles(cause)]
+    # In each of them: a counter that changed beside the list only once is not what compiles in each call.
     if in_each:
         return tuple(f"{subject} changed" for subject in sorted(set.intersection(*in_each)))
     return ()
@@ -191,6 +194,8 @@ class Memo(Struct, frozen=True):
         if asked is None:
             return False
         named = asked["length"] or asked["key"]
+        # `self.table` of a submodule is `self.layer.table` in a guard, so what follows `self` is compared from the end.
+        # A plain name is compared as a whole, as other names may end with it.
         of_object = self.table.removeprefix("self")
         return named == self.table or (of_object != self.table and named.endswith(of_object))
 
@@ -265,6 +270,7 @@ def _memos(text: str, function: Function) -> Iterator[Memo]:
         fills = any(isinstance(each.ctx, ast.Store) for each in uses)
         others = []
         if fills:
+            # As text, since each occurrence of `self.table` is a node of its own.
             others = [each for each in ast.walk(function) if ast.unparse(each) == ast.unparse(table)]
         if fills and len(others) == len(uses) + 1:  # the function asks the dictionary nothing else
             # `if True: entry = ...` keeps each line in its place, so that findings of the trial can be compared.

@@ -53,6 +53,7 @@ def variables(scene: DiagnosisScene) -> Iterator[Candidate]:
         text = scene.session.listings.get(file, "")
         calls = list(_variables(text))
         mine = [(id_, each) for id_, each in found if any(covers(call, each.line) for call in calls)]
+        # All calls of the file, not only those that broke the graph: Dynamo has seen no call behind a break yet.
         changes: list[Change] = [(call, tensor) for call in calls if (tensor := _tensor_of(text, call))]
         edits = line_edits(file, text, changes)
         first = next((new for _, each in mine for call, new in changes if covers(call, each.line)), "")
@@ -97,6 +98,7 @@ def _edits_of(scene: DiagnosisScene, file: str, changes: list[tuple[ast.expr, st
     rewritten: list[Change] = [(node, new) for node, new, _ in changes if new]
     yield from line_edits(file, scene.session.listings[file], rewritten)
     for node, new, _ in changes:
+        # An empty line, so that those below keep their numbers.
         if not new:
             yield LineEdit(file, node.lineno, "", scene.line(file, node.lineno).strip())
 
@@ -110,6 +112,7 @@ def _without_torchscript(text: str) -> Iterator[tuple[ast.expr, str, str]]:
         match node:
             case ast.Call(func=function, args=[_]) if node not in inner and _compiles(node):
                 module: ast.expr = node
+                # `torch.jit.freeze(torch.jit.script(m))` is one change, since changes that overlap make no edit.
                 while _compiles(module):
                     inner.add(module)
                     module = module.args[0]
@@ -118,6 +121,8 @@ def _without_torchscript(text: str) -> Iterator[tuple[ast.expr, str, str]]:
                 nn = f"{source_of(text, node.value).removesuffix('.jit')}.nn.Module"
                 yield node, nn, f"derive from {nn} instead of {source_of(text, node)}"
             case ast.FunctionDef(decorator_list=decorators):
+                # Of a function that torch.jit.script compiled, Dynamo traces the original
+                # (jit/_script.py:_torchdynamo_inline, 2.13).
                 marks = [each for each in decorators if _in_jit(each) and each.attr != "script"]
                 yield from ((each, "", f"remove `@{source_of(text, each)}`") for each in marks)
 
@@ -179,6 +184,7 @@ def _without_new_leaf(broken: Break, text: str) -> Iterator[_Rewrite]:
         return
     call = next((call for call in _variables(text) if covers(call, broken.line)), None)
     match call:
+        # Variable(torch.zeros(3), requires_grad=True) cuts nothing, and without the leaf, there is no gradient to read.
         case ast.Call(args=[ast.expr() as tensor], keywords=[ast.keyword(arg="requires_grad")]) if not (
             _tensor_of(text, call) or _has_no_gradient(tensor)
         ):
@@ -187,6 +193,7 @@ def _without_new_leaf(broken: Break, text: str) -> Iterator[_Rewrite]:
                 f"use `{shortened(written)}` itself{in_library(broken.file)}, unless its gradient has to end here: "
                 f"`{shortened(source_of(text, call))}` makes a new leaf, which Dynamo does not trace."
             )
+            # In parentheses: `Variable(a + b, requires_grad=True).sum()` sums both.
             yield _Rewrite(call, f"({written})", advice)
 
 
@@ -272,6 +279,7 @@ def _with_new_view(broken: Break, text: str) -> Iterator[_Rewrite]:
     match call.func:
         case ast.Attribute(value=ast.Name(id=name), attr=method) if method in _OF_SHAPES:
             also = ""
+            # `b = a.t_()` gives both names the new shape.
             if target not in ("", name):
                 also = f"{target} = "
             arguments = source_of(text, call).removeprefix(f"{name}.{method}")
@@ -299,6 +307,7 @@ def _with_reduction(broken: Break, text: str) -> Iterator[_Rewrite]:
         if not isinstance(call, ast.Call):
             continue
         old = [each for each in call.keywords if each.arg in _OLD_REDUCTIONS]
+        # A variable may hold None, True or False, each of which is another reduction.
         if not old or not all(isinstance(each.value, ast.Constant) for each in old):
             continue
         kept = [each for each in call.keywords if each.arg not in (*_OLD_REDUCTIONS, "reduction")]
@@ -364,6 +373,7 @@ def _tensor_of(text: str, call: ast.Call) -> str:
         case _:
             return ""
     written = source_of(text, tensor)
+    # In `a + b.detach()`, `a` would keep its gradient.
     if isinstance(tensor, ast.BinOp | ast.UnaryOp | ast.IfExp | ast.Compare):
         plain = f"({written})"
     else:
@@ -396,6 +406,7 @@ def symbolic_conditions(scene: DiagnosisScene) -> Iterator[Candidate]:
             if value is None:
                 continue
             written = source_of(text, value)
+            # A conditional expression makes Dynamo decide the condition and guard on it, which leaves a constant.
             new = f"True if {written} else False"
             advice = (
                 f"{at_break(each)}: write `{new}` for `{shortened(written)}`{in_library(each.file)}: the size is "
@@ -477,6 +488,7 @@ def _blocks_of_fsdp(scene: DiagnosisScene) -> Iterator[str]:
             if each.kind.startswith("FSDP"):
                 yield each.path
             else:
+                # FSDP1 runs its hooks in the `forward` of the wrapper, so the module inside compiles without them.
                 yield f"{each.path}._fsdp_wrapped_module"
 
 

@@ -49,6 +49,7 @@ _IS_COMPILER = re.compile(r"Dynamo|Unsupported|Backend|Inductor|Constraint|Guard
 def failures(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Say what to do about the failure of a run."""
     failure = scene.session.failure
+    # `sys.exit()` is the program's own end, whatever its status.
     if failure is None or failure.phase not in (FailurePhase.EAGER, FailurePhase.RUN) or failure.type == "SystemExit":
         return
     cause = next(each for each in scene.causes if any(one.what is Finding.FAILURE for one in each.symptoms))
@@ -137,6 +138,7 @@ def _size_of_tensor(
     )
     edits = line_edits(fixed.file, text, [(number, size)])
     if edits:
+        # Above dropping the mark (100), since the dimension then stays dynamic.
         yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=101, only_checked=True)
 
 
@@ -146,6 +148,7 @@ def _number_at(text: str, line: int, dim: Dimension) -> ast.expr | None:
     for node in nodes_of(statement):
         match node:
             case ast.Call(func=ast.Attribute(attr=method), args=arguments) if method in _RESHAPES:
+                # `x.view((2, -1))` is `x.view(2, -1)`.
                 if len(arguments) == 1 and isinstance(arguments[0], ast.Tuple):
                     sizes = arguments[0].elts
                 else:
@@ -161,6 +164,7 @@ def _may_be(node: ast.expr, size: str) -> bool:
     match node:
         case ast.Constant(value=int(value)):
             return str(value) == size
+        # `self.size` may hold that number; the trial shows whether it does.
         case ast.Attribute(value=ast.Name(id="self")):
             return True
     return False
@@ -172,11 +176,13 @@ def _marks(scene: DiagnosisScene, tensor: ShapedTensor, dim: Dimension) -> Itera
         if not scene.is_users(file):
             continue
         for number, line in enumerate(python_lines(text), 1):
+            # The dimension alone is compared: where it is marked, the tensor often has another name than in the graph.
             if _MARK.fullmatch(line.strip()) and re.search(rf",\s*(?:\[[^]]*\b)?-?{dim.index}\b", line):
                 yield file, number, line
 
 
 def _without(line: str) -> str:
+    # `pass`, because the mark may be alone in its block.
     return f"{line[: len(line) - len(line.lstrip())]}pass"
 
 
@@ -187,6 +193,7 @@ def _base(file: str) -> str:
 def _while_compiling(scene: DiagnosisScene, failure: Failure, cause: RootCause) -> Iterator[Candidate]:
     """If eager worked, report that only the compiled model raises, and offer to exclude the line."""
     place = place_ahead(cause)
+    # Before the advice to keep the line out of the graph: with a fake implementation, it can stay in.
     if no_fake := _NO_FAKE.search(failure.message):
         text = (
             f"{place}register a fake implementation of {no_fake['op']} (torch.library.register_fake), which returns an "
@@ -257,6 +264,7 @@ def _original_error(failure: Failure) -> str:
 
 def _first_sentence(message: str) -> str:
     """Return the first sentence of an exception's message, and say where it is cut."""
+    # A full stop that ends a sentence: none of `...`, nor the one in `aten.mm`.
     first = re.split(r"(?<=[^.])\.(?= |$)", message, maxsplit=1)[0]
     if len(first) > _LONG_MESSAGE:
         return f"{first[: _LONG_MESSAGE - 1]}…"
@@ -282,6 +290,7 @@ def _branch_while_compiling(scene: DiagnosisScene, cause: RootCause) -> Iterator
     """Find a branch that the program takes only while compiling; the trial takes the other one."""
     file = cause.file or ""
     for number, line in enumerate(python_lines(scene.session.listings.get(file, "")), 1):
+        # A comment that names the function is no branch.
         code = line.partition("#")[0]
         if not _COMPILING.search(code) or "import" in code:
             continue
@@ -386,6 +395,7 @@ def _statements_calling(scene: DiagnosisScene, file: str, text: str, package: st
     ran = {each.line for each in scene.session.functions if each.file == file}  # empty: not recorded, so take all
     found: dict[int, ast.stmt] = {}
     for function in ast.walk(tree):
+        # The model is made before the call that compiles.
         if not isinstance(function, ast.FunctionDef) or function.name == "__init__":
             continue
         if ran and _first_line(function) not in ran:
@@ -425,6 +435,7 @@ def _imported(tree: ast.Module, package: str) -> Iterator[str]:
 def _in_eager_only(text: str, statement: ast.stmt, torch: str) -> tuple[ast.stmt | ast.expr, str] | None:
     """Write a statement so that Dynamo breaks the graph where it computes, and runs that in eager."""
     match statement:
+        # A lambda has no assignments, so the store is a call. A slice has no text outside of brackets.
         case ast.Assign(targets=[ast.Subscript(value=target, slice=index)], value=value) if not any(
             isinstance(node, ast.Slice) for node in ast.walk(index)
         ):
@@ -434,6 +445,7 @@ def _in_eager_only(text: str, statement: ast.stmt, torch: str) -> tuple[ast.stmt
             stored = f"{source_of(text, target)}.__setitem__({key}, {source_of(text, value)})"
             return statement, f"{torch}.compiler.disable(lambda: {stored})()"
         case (
+            # Only the value moves into the lambda, so that the names are bound where they were.
             ast.Assign(targets=[ast.Name() | ast.Attribute() | ast.Tuple()], value=value)
             | ast.Return(value=ast.expr() as value)
         ):

@@ -55,6 +55,7 @@ def known_fixes(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Yield the advice tables' fix for each cause that is not expected."""
     integers = {cause.id for cause, _ in counters(scene)}  # whose rules have tried what there is to try
     for cause in scene.causes:
+        # The author has disabled what is DISABLED, so it runs eagerly on purpose.
         if cause.expected or cause.kind is RootKind.DISABLED or cause.id in integers:
             continue
         text = _known(scene, cause)
@@ -73,10 +74,12 @@ def _known(scene: DiagnosisScene, cause: RootCause) -> str:
     if found:
         return found
     for skip in scene.skips(cause):
+        # A skip that follows from a break goes away with the break.
         if skip.fix and skip.break_index is None:
             return skip.fix
     if cause.kind in _IN_CODE and not scene.is_users(cause.file):
         return ""
+    # A recompilation may have other changes beside the one that the cause is about.
     guards = [each for each in scene.guards(cause) if each.fix and str(each.kind) == cause.kind]
     named = [each for each in guards if not _INTERNAL.match(each.subject)]
     leading = [each for each in named if cause.title.startswith(f"{each.subject} changed")] or named
@@ -95,6 +98,7 @@ def _known_for_break(scene: DiagnosisScene, each: Break) -> str:
     if _OBSERVED in each.gb and _raises_nothing(scene, each):
         what = framed("`", each.expression, "`") or "this line"
         return f"Not known what to change: Dynamo finds that {what} raises, and in eager it does not."
+    # A hint of torch's is left to `last_resort`, behind what ctrace itself knows.
     if each.fix and not each.torch_hint and (each.owner is Owner.USER or _is_on_users_call(each)):
         return each.fix
     return ""
@@ -104,6 +108,7 @@ def _raises_nothing(scene: DiagnosisScene, each: Break) -> bool:
     """Whether a line at which Dynamo finds an exception raised none in the eager call: it came to its end, the line has
     no `raise`, and no caller in sight could have caught an exception.
     """
+    # Without a count of ops, no eager call is known to have come to its end.
     if scene.session.coverage.ops is None:
         return False
     places = {(each.file, each.line), *((frame.file, frame.line) for frame in chain.from_iterable(each.paths))}
@@ -189,6 +194,7 @@ def other_places(scene: DiagnosisScene) -> Iterator[Candidate]:
         return
     trial = Trial(parts=tuple(each.path for each in found))
     tried = scene.tried(trial)
+    # After the trial, only what it compiled: the rest was never called, or Dynamo skipped it.
     shown = [each for each in found if tried is None or _was_compiled(each, tried.compiled)]
     statements = compile_statements([each.path for each in shown], parts)
     if not shown or len(statements) > _MOST:

@@ -36,6 +36,7 @@ _STEPS = ("step", "one_step", "loop_step")
 def long_loops(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to compile one pass of a loop instead of all; a trial compares the compile times."""
     loop = next(iter(scene.session.unrolled), None)
+    # Advice on findings comes first, as it may change what is in the graph of the loop.
     if scene.causes or loop is None or loop.times < _LONG or loop.ops < _MANY_OPS or not _is_most(scene, loop):
         return
     where = f"{PurePath(loop.file).name}:{loop.line}"
@@ -60,6 +61,7 @@ def long_loops(scene: DiagnosisScene) -> Iterator[Candidate]:
         statements = "; ".join(f"`{each}`" for each in compile_statements(called, known))
         advice = f"{where}: compile what the loop calls instead of the whole: {statements}. Now {passes}."
         trial = Trial(parts=tuple(called))
+        # Above moving the body (40): a module that exists needs no new function.
         yield Candidate(advice, (), trial, worth=41, only_checked=True, needs_backend=True, saves_time=True)
     was_tried = any(each.compile_seconds is not None for each in scene.session.trials)
     if was_tried:
@@ -132,6 +134,7 @@ def moved_body(text: str, line: int, torch: str) -> MovedBody | None:
     function = functions[-1]
     loops = (node for node in ast.walk(function) if isinstance(node, ast.For | ast.While))
     loop = next((node for node in loops if node.lineno == line), None)
+    # The step is inserted right above the `def`, where decorators of the function would apply to it.
     if loop is None or loop.orelse or function.decorator_list:
         return None
     parts = _parts(loop)
@@ -147,6 +150,7 @@ def moved_body(text: str, line: int, torch: str) -> MovedBody | None:
     if not new or taken & {*made}:
         return None
     returned = [*sorted(kept), *made]
+    # A body without inputs or results works by its effects alone.
     if not returned or not given:
         return None
     is_method = bool(function.args.args) and function.args.args[0].arg == "self"
@@ -164,6 +168,7 @@ def moved_body(text: str, line: int, torch: str) -> MovedBody | None:
     stored = _with_values(after, made)
     passes = [*map(ast.unparse, before), f"{', '.join(returned)} = {name}({', '.join(given)})", *stored]
     written = [pad + each for each in "\n".join(passes).split("\n")]
+    # `recursive=False`: the loop runs eagerly, and the step that it calls still compiles.
     eager = f"{indent}@{torch}.compiler.disable(recursive=False)"
     moved = [
         *lines[: function.lineno - 1],
@@ -191,6 +196,7 @@ def _parts(loop: ast.For | ast.While) -> _Parts | None:
         index = set()
     body = list(loop.body)
     before: list[ast.stmt] = []
+    # `x_t = x[:, t]` stays: the step gets the slice, and not the index, which is another constant in each pass.
     while body and isinstance(body[0], ast.Assign) and _loaded([body[0]]) & index:
         before.append(body.pop(0))
     after: list[ast.stmt] = []
@@ -254,6 +260,7 @@ def _read_first(nodes: Iterable[ast.stmt | ast.expr], local: set[str]) -> list[s
     found: dict[str, None] = {}
     for node in nodes:
         found |= dict.fromkeys(sorted((_names(node) & local) - known))
+        # Only a plain assignment certainly binds: one inside of an `if` may not run.
         if isinstance(node, ast.Assign):
             known |= _stored([node])
     return list(found)
