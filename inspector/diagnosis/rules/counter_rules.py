@@ -33,6 +33,7 @@ def buffers(scene: DiagnosisScene) -> Iterator[Candidate]:
             continue
         if _needs_number(owner, name) or _needs_constant(owner, name):
             continue
+        # What holds a length or a size has another replacement, which `open_integers` names.
         if _kind_of(scene, cause, owner, name)[0] is not _Kind.COUNTER:
             continue
         made = registered(name, torch, _start(owner, name, guard), owner=_receiver_of(_init(owner)))
@@ -220,6 +221,7 @@ def _with_self(owner: ast.ClassDef) -> ast.ClassDef:
     methods = [node for node in owner.body if isinstance(node, _FUNCTIONS)]
     if all(_receiver_of(method) == "self" for method in methods):
         return owner
+    # A copy, since `parsed` hands the same tree of a text to all rules.
     renamed = copy.deepcopy(owner)
     for method in renamed.body:
         if isinstance(method, _FUNCTIONS):
@@ -272,6 +274,7 @@ def _constants_in(node: ast.AST, local: set[str], lists: set[str]) -> Iterator[a
             yield from arguments
         case ast.Call(func=ast.Attribute(value=ast.Constant(value=str()), attr="format"), args=arguments):
             yield from arguments
+        # A parameter or a local variable may be a tensor, whose index stays dynamic.
         case ast.Subscript(value=ast.Name(id=name), slice=index) if name not in local:
             yield index
         case ast.Subscript(value=ast.Attribute(value=ast.Name(id="self"), attr=attr), slice=index) if attr in lists:
@@ -338,6 +341,7 @@ def _made_in_init(scene: DiagnosisScene, file: str, owner: ast.ClassDef, name: s
         if _assigns(node, name):
             text = scene.line(file, node.lineno)
             return LineEdit(file, node.lineno, _indented(text, made), text.strip())
+    # An assignment over several lines would stay, and a module refuses a number under the name of a buffer.
     if any(_assigns(node, name) for node in body):
         return None
     for node in on_one_line:

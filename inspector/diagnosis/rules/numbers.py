@@ -139,8 +139,10 @@ def _as_python(text: str, value: ast.expr, numpy: set[str]) -> str:
     if not any(_is_of_numpy(node, numpy) for node in ast.walk(value)):
         return ""
     match value:
+        # `and` and `or` return one operand, which may be none of NumPy's, and then has no `tolist`.
         case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
             return f"bool({written})"
+        # `tolist` keeps the type of the number, which `float()` would change for an integer.
         case ast.BinOp() | ast.UnaryOp():
             return f"({written}).tolist()"
         case ast.Call(func=ast.Attribute(value=inner)) if _is_of_numpy(value, numpy) or _is_of_numpy(inner, numpy):
@@ -198,6 +200,7 @@ def _dtype_of(text: str, tensor: ast.expr) -> str:
             named = next((each.value for each in keywords if each.arg == "dtype"), None)
             if named is not None:
                 return source_of(text, named)
+        # Both keep the dtype, and asking for it needs no copy on the host.
         case ast.Call(func=ast.Attribute(attr="detach" | "cpu", value=inner), args=[], keywords=[]):
             return _dtype_of(text, inner)
     return f"{source_of(text, tensor)}.dtype"
@@ -358,6 +361,7 @@ def _numpy_calls(text: str, functions: list[Function]) -> Iterator[tuple[ast.Cal
         if isinstance(call.func, ast.Name) and call.func.id == "int":
             made_int.update(call.args)
         if call not in taken and (found := _of_call(text, call, numpy, is_made_int=call in made_int)) is not None:
+            # The replacement of `np.ceil(np.sqrt(n))` has that of the inner call in it.
             taken.update(ast.walk(call))
             yield call, *found
 
@@ -407,6 +411,7 @@ def integer_buffers(scene: DiagnosisScene) -> Iterator[Candidate]:
         for file, line in _places(scene, cause):
             owner = _class_at(scene.session.listings.get(file, ""), line)
             if owner is not None and scene.breaks(cause):
+                # All buffers of a class together: one that stays a tensor makes tensors of what is computed with it.
                 found.setdefault((file, owner.name), []).append(cause)
     for (file, name), causes in found.items():
         yield from _of_buffers(scene, file, name, tuple(dict.fromkeys(cause.id for cause in causes)))
@@ -532,6 +537,7 @@ def _tensors_in(node: ast.expr, tensors: Mapping[str, tuple[ast.expr, ast.expr]]
 def _is_integer(value: ast.expr, keywords: list[ast.keyword]) -> bool:
     """Whether a value in the source is one integer: by its dtype if it has one, else by its constants."""
     dtype = next((_last_name(each.value) for each in keywords if each.arg == "dtype"), "")
+    # `torch.tensor([3])` has a dimension, which a number has not.
     plain = not any(isinstance(node, ast.List | ast.Tuple | ast.ListComp) for node in ast.walk(value))
     constants = [node.value for node in ast.walk(value) if isinstance(node, ast.Constant)]
     if dtype:
@@ -546,6 +552,7 @@ def _is_only_read(owner: ast.ClassDef, name: str) -> bool:
     stores = sum(not isinstance(node.ctx, ast.Load) for node in mine)
     in_place = any(each.attr in _WRITERS and each.value in mine for each in found)
     made_by_assignment = sum(isinstance(node, ast.Assign) and _is_buffer(node, name) for node in ast.walk(owner))
+    # A buffer that the class does not read is there for other code, which this edit does not reach.
     return stores == made_by_assignment and not in_place and len(mine) > stores
 
 
@@ -579,6 +586,7 @@ def _rounded(text: str, owner: ast.ClassDef, names: set[str]) -> Iterator[Change
                 case ast.Call(func=ast.Attribute(value=ast.Call() as call, attr=cast)) if (
                     cast in _TO_INTEGER and _rounds(call)
                 ):
+                    # `torch.ceil(n).long()` is one change, and the walk comes to `torch.ceil(n)` next.
                     inner.add(call)
                     yield node, _rounded_by_python(text, call)
                 case ast.Call() if _rounds(node) and node not in inner:

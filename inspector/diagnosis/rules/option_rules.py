@@ -48,6 +48,7 @@ def nested_breaks(scene: DiagnosisScene) -> Iterator[Candidate]:
             f"{named(found)} {switch}, which is off by default: Dynamo then resumes inside of the function that "
             "breaks, and its callers stay compiled."
         )
+        # Worth less than advice that removes the break, which stays with this option.
         trial = Trial(settings=((_NESTED, True),))
         yield Candidate(text, tuple(each.id for each in found), trial, worth=42, only_checked=True, short=switch)
 
@@ -66,6 +67,7 @@ def optional_statements(scene: DiagnosisScene) -> Iterator[Candidate]:
         for each in scene.breaks(cause):
             text, package = scene.session.listings.get(each.file, ""), package_of(each.file)
             branch = _branch_at(text, each.line)
+            # The user's own statement can be changed where it stands.
             if branch is None or not package or scene.is_users(each.file):
                 continue
             option = _option(branch.test)
@@ -156,6 +158,7 @@ def unused_gradients(scene: DiagnosisScene) -> Iterator[Candidate]:
     text = "Call the model under torch.no_grad(): it is in evaluation mode, and nothing uses the gradients."
     likely = [cause for cause in possible if cause.kind in _FROM_GRADIENTS]
     in_backward = [cause for cause in possible if any(each.function == "backward" for each in scene.breaks(cause))]
+    # Dynamo alone does not show whether the backend still fails.
     needs_backend = any(cause.kind is RootKind.BACKEND for cause in likely)
     suspects = [*in_backward, *likely]
     worth = 90

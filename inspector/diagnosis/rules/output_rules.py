@@ -29,6 +29,7 @@ def printing(scene: DiagnosisScene) -> Iterator[Candidate]:
     breaks = [each for cause in causes for each in scene.breaks(cause)]
     edits = [edit for each in breaks for edit in [_edit(scene, each)] if edit is not None]
     trial = None
+    # A statement that no edit can guard would still break the graph in the trial.
     if len(edits) == len(breaks):
         trial = Trial(edits=tuple(dict.fromkeys(edits)))
     more = ""
@@ -51,6 +52,7 @@ def clocks(scene: DiagnosisScene) -> Iterator[Candidate]:
             calls = _clocks_around(text, each.line)
             if not calls:
                 continue
+            # In parentheses: without them, the `else` would take all of `time.time() - start`.
             changes: list[Change] = [(call, f"({chosen(torch, source_of(text, call), '0.0')})") for call in calls]
             edits = line_edits(each.file, text, changes)
             others = [str(line) for line in dict.fromkeys(call.lineno for call in calls) if line != each.line]
@@ -180,6 +182,7 @@ def _guarded(scene: DiagnosisScene, each: Break, statement: ast.stmt) -> LineEdi
     if not name or statement.lineno != each.line:
         return None
     indent = line[: len(line) - len(line.lstrip())]
+    # In `if x: print(x)`, no other `if` fits before the call. Columns of `ast` count bytes.
     if len(indent.encode()) != statement.col_offset:
         return None
     return LineEdit(each.file, each.line, f"{indent}{head(name)} {line.lstrip()}", line.strip())
@@ -193,6 +196,7 @@ def _statement_at(text: str, line: int) -> ast.stmt | None:
         for node in ast.walk(tree or ast.Module([], []))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and covers(node, line)
     ]
+    # Of `print(a); print(b)`, the break does not say which.
     if len(calls) == 1:
         return calls[-1]
     return None

@@ -51,12 +51,14 @@ def switched_state(scene: DiagnosisScene) -> Iterator[Candidate]:
 def settled_state(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Say that nothing needs to change where the first calls set what the code keeps, and no later call compiled."""
     later = later_calls_of(scene.session.trials)
+    # The trial repeats the run's calls and makes more: where it counts more recompilations, the later calls compiled.
     if later is None or later.limit_hit or later.recompiles != len(scene.session.recompiles):
         return
     for cause in scene.causes:
         mine = scene.recompiles(cause)
         is_of_recompiles = all(each.what is Finding.RECOMPILE for each in cause.symptoms)
         is_kept = cause.kind in _KEPT or (cause.kind in _OF_TENSORS and _is_of_modules(scene, cause))
+        # In the first call (0), no earlier one can have set what changed.
         if not is_kept or cause.expected or not is_of_recompiles or not all(each.call for each in mine):
             continue
         number = named(len(mine), "one more graph", f"{len(mine)} more graphs")
@@ -158,6 +160,7 @@ def extra_keywords(scene: DiagnosisScene) -> Iterator[Candidate]:
 def optional_arguments(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to always pass an argument that some calls omit."""
     for cause in scene.causes:
+        # From a prompt to single tokens, a cache appears that was None: `cache_rules.generation` has advice on that.
         if any(is_switch(scene.session, each) for each in scene.recompiles(cause)):
             continue
         names = list(dict.fromkeys(_left_out(scene, cause)))
@@ -256,6 +259,7 @@ def one_tensor_twice(scene: DiagnosisScene) -> Iterator[Candidate]:
         match = None
         if guard is not None:
             match = _SAME.fullmatch(guard.subject)
+        # `x is None` has the same form, and there is nothing to clone.
         if cause.kind is not RootKind.ALIASING or match is None or "None" in (match["one"], match["other"]):
             continue
         one, other = plain_name(match["one"]), plain_name(match["other"])

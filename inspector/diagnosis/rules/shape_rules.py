@@ -36,10 +36,12 @@ _REDUCING = frozenset(("max", "min", "aminmax"))
 def data_dependent_shapes(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to capture ops with a data-dependent output shape, or to keep the shape with a mask."""
     found = [cause for cause in scene.causes if cause.kind is RootKind.DYNAMIC_OUTPUT]
+    # One candidate for all: the settings are global, so each cause would have the same trial.
     for cause in found[:1]:
         ids = tuple(each.id for each in found)
         advice = " ".join((f"{at(cause)}: set {_SWITCH}; or {_mask(scene, cause)}.", *shape_questions(scene)))
         yield Candidate(advice, ids, _SHAPES, 75, only_checked=True, short=f"set {_SWITCH}")
+    # Advice on the code as well, for when the settings do not help; once where a function has several such lines.
     of_function: dict[tuple[str | None, str | None, str], list[RootCause]] = {}
     for cause in found:
         words = f"{_mask(scene, cause)}{_patch(scene, cause)}"
@@ -256,6 +258,7 @@ def last_batches(scene: DiagnosisScene) -> Iterator[Candidate]:
             continue
         first = guards[0]
         what = f"{plain_name(first.subject)} {first.was} → {first.now}"
+        # Torch specializes on a size of 1 also where the dimension is dynamic, so a mark does not help.
         if first.now == "1":
             text = (
                 f"{what}: a batch of one gets its own graph. For a short last batch, use drop_last=True in the "
@@ -302,6 +305,7 @@ def _all_shrink(scene: DiagnosisScene, cause: RootCause, guards: list[Cause]) ->
     was, now = next(iter(changes))
     shrinks = was is not None and now is not None and was.isdecimal() and now.isdecimal() and int(was) > int(now) > 0
     generates = any(is_switch(scene.session, each) or growth_in(scene.session, each) for each in mine)
+    # `self.cache` or an attribute of an argument is no batch.
     is_argument = all(place is not None and "." not in plain_name(place[0]) for place in places)
     return shrinks and is_argument and not generates and any(guard.is_open or now == "1" for guard in guards)
 
@@ -320,6 +324,7 @@ def dynamic_sizes(scene: DiagnosisScene) -> Iterator[Candidate]:
         text = f"Before the first call: {'; '.join(lines[:3])}{' ...' if len(lines) > 3 else ''}"
         yield Candidate(f"{text}.", ids, Trial(marked=marked), worth=60, only_checked=True)
     listed = next((mark.line for mark in shown if mark.line.startswith(_LISTED)), "")
+    # Only where no argument can be marked, which leaves all other sizes as they are.
     if listed and not offered:
         text = "Compile with dynamic=True, or make just these sizes dynamic in the environment"
         yield Candidate(f"{text}: {listed}.", ids, Trial(dynamic=True), worth=58, only_checked=True)
@@ -364,6 +369,7 @@ def _names_of(function: ast.AST, line: int) -> set[str]:
     """Return the names that hold what a line chooses, or something computed from it."""
     names: set[str] = set()
     size = -1
+    # Until nothing is added: in a loop, a name may be computed from one that is assigned below.
     while size != len(names):
         size = len(names)
         for each in ast.walk(function):
@@ -382,6 +388,7 @@ def _is_chosen(node: ast.expr, line: int, names: set[str]) -> bool:
                 if last_name(called) in _CHOOSING:
                     return True
             case ast.Subscript(slice=index) if each.lineno <= line <= (each.end_lineno or 0):
+                # What may be a mask; a number or a slice chooses as many elements whatever their values.
                 if isinstance(index, ast.Name | ast.Compare | ast.UnaryOp | ast.BinOp | ast.Call | ast.Attribute):
                     return True
     return False

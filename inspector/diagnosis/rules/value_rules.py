@@ -133,6 +133,7 @@ def _lists(owner: ast.AST) -> dict[str, bool]:
                 | ast.AnnAssign(target=ast.Name() | ast.Attribute() as target, value=ast.expr() as value)
             ):
                 found.setdefault(ast.unparse(target), set()).add(_kind_of(value))
+    # A name that is also assigned anything else may not be a list where it is indexed.
     return {name: kinds == {"modules"} for name, kinds in found.items() if kinds in ({"modules"}, {"list"})}
 
 
@@ -165,6 +166,7 @@ def kept_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
                 f"{at_break(each)}: return `{tensor}` and collect it outside of the compiled call: here each call "
                 "reads it on the host and changes the container, which compiled code guards on."
             )
+            # The trial drops the statement, as the code that collects is the caller's, which is not on this line.
             edits = line_edits(each.file, text, [(statement, "pass")])
         else:
             kept = _detached(text, call[1])
@@ -317,6 +319,7 @@ def _of_branch(scene: DiagnosisScene, cause: RootCause, each: Break, line: int) 
         where = "the same line"
     package = package_of(each.file)
     value = framed("`", shortened(each.expression), "`") or "this value"
+    # First, since the other answers rewrite code that only the package's authors can change.
     if package:
         return (
             f"{at_break(each)}: {package} branches on {value} ({where}), so the break is needed as long as both "
@@ -427,6 +430,7 @@ def branch_on(scene: DiagnosisScene, each: Break) -> int | None:
     names = _assigned(statement)
     tests = (test for holder in functions_at(text, each.line)[-1:] for test in _conditions(holder))
     found = min((test.lineno for test in tests if test.lineno > each.line and _uses(test, names)), default=None)
+    # The number may be returned and tested elsewhere, which only guards and trials show.
     if found is None:
         found = _range_after(scene, each)
     if found is not None:
@@ -557,6 +561,7 @@ def _detached(text: str, tensor: ast.expr) -> str:
     not computed with, so eager need not record the chain.
     """
     root = _root(tensor)
+    # `torch.norm(x)` begins with the module, which has no `detach`.
     if not isinstance(root, ast.Name | ast.Attribute | ast.Subscript) or source_of(text, root) == "torch":
         return kept_tensor(text, tensor)
     first = source_of(text, root)
@@ -566,6 +571,7 @@ def _detached(text: str, tensor: ast.expr) -> str:
 def kept_tensor(text: str, tensor: ast.expr) -> str:
     """Write a tensor in place of its number, or as it is if it is detached already."""
     written, root = source_of(text, tensor), _root(tensor)
+    # The chain has a `detach` already, at which `_root` stops.
     if isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute):
         return written
     return detached(written, is_operand=isinstance(tensor, ast.Name | ast.Attribute | ast.Subscript | ast.Call))
