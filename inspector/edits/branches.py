@@ -70,9 +70,11 @@ def _returned(code: ParsedFile, node: cst.If) -> PureBranch | None:
         return None
     if isinstance(node.orelse, cst.Else):
         no = _return(node.orelse.body)
+        # Statements below an `if` of which both sides return never run, and would stay behind.
         if no is not None and not code.after(node):
             return _pairs(node, yes, no)
         return None
+    # With more than one statement below, the other side does more than return.
     following = code.after(node)
     if node.orelse is not None or len(following) != 1 or not isinstance(following[0], cst.SimpleStatementLine):
         return None
@@ -119,6 +121,7 @@ def _assigned(code: ParsedFile, node: cst.If) -> PureBranch | None:
         return None
     names = [*yes, *(name for name in no if name not in yes)]
     if any(name not in yes or name not in no for name in names):
+        # A name that only one side assigns keeps its value on the other, which must exist: torch.where reads it.
         known = bound_before(code, node)
         if any(name not in known for name in names if name not in yes or name not in no):
             return None
@@ -143,6 +146,7 @@ def _assignments(body: cst.BaseSuite) -> dict[str, cst.BaseExpression] | None:
             if isinstance(small, cst.Pass):
                 continue
             assignment = assignment_of(small)
+            # `a = x + 1; b = a * 2` reads the new `a`, which is selected only after both sides are computed.
             if assignment is None or assignment[0].value in found or read(assignment[1]) & set(found):
                 return None
             found[assignment[0].value] = assignment[1]

@@ -25,6 +25,7 @@ def initializer(owner: cst.ClassDef) -> cst.FunctionDef | None:
             and one.name.value == "__init__"
             and isinstance(one.body, cst.IndentedBlock)
         ):
+            # What is added behind a `return` may never run.
             if any(isinstance(below, cst.Return) for below in walk(one)):
                 return None
             return one
@@ -34,6 +35,7 @@ def initializer(owner: cst.ClassDef) -> cst.FunctionDef | None:
 def after_super(code: ParsedFile, edits: Edits, function: cst.FunctionDef, text: str) -> bool:
     """Insert statements after `super().__init__()`; False: the function has no such call in its outer block."""
     for line in cast("cst.IndentedBlock", function.body).body:
+        # A module takes no buffer or parameter before (torch/nn/modules/module.py, 2.13).
         if isinstance(line, cst.SimpleStatementLine) and "super().__init__(" in code.text(line):
             edits.after(line, text)
             return True

@@ -62,11 +62,13 @@ def as_tensor(
             return None
         return f"~({inner})"
     if isinstance(test, cst.BooleanOperation):
+        # `&` computes both sides, where Python may stop after the first.
         left, right = _total(code, test.left), _total(code, test.right)
         sign = "&" if isinstance(test.operator, cst.And) else "|"
         if not left or not right:
             return None
         bare = [side.removesuffix(_RESHAPED).strip() for side in (left, right)]
+        # In parentheses, since `&` binds more than `<`.
         both = f" {sign} ".join(side if side.startswith("(") and side.endswith(")") else f"({side})" for side in bare)
         if bare == [left, right]:
             return both
@@ -84,6 +86,7 @@ def _simple(code: ParsedFile, test: cst.BaseExpression, torch: str = "") -> str 
         if _is_item(test) and isinstance(test.func, cst.Attribute):
             return as_tensor(code, test.func.value)
         op = op_of(code, test)
+        # `any` of bytes is a byte, whose `~` is 254 for 1, so bytes are compared with zero instead.
         if op in _ALL and not is_along(code, test) and _is_boolean(code, test):
             return code.text(test)
         if op in _SCALARS and not is_along(code, test):
@@ -93,6 +96,7 @@ def _simple(code: ParsedFile, test: cst.BaseExpression, torch: str = "") -> str 
     if not _plain(test):
         return None
     text = code.text(test)
+    # A Python number has no `reshape`, and its comparison is a bool.
     if torch and _may_be_number(code, test):
         text = f"{torch}.as_tensor({text})"
     return f"({text} != 0){_RESHAPED}"
@@ -111,6 +115,7 @@ def _comparison(code: ParsedFile, test: cst.Comparison, torch: str) -> str | Non
     whole = code.text(test)
     for item in items:
         other = right if item is left else left
+        # `x.item() > 0.1` compares in float64; as a tensor, 0.1 is rounded to the dtype of `x`.
         if not is_number(other) or not _is_exact(number(other)):
             return None
         assert isinstance(item, cst.Call)

@@ -20,6 +20,7 @@ def line_edits(file: str, text: str, changes: Iterable[Change], *, needs: str = 
     lines = text.split("\n")
     edited = dict(enumerate(lines, 1))
     last = (len(lines) + 1, 0)
+    # From the end, so that the positions of the changes that are left stay valid.
     for node, new in sorted(changes, key=lambda change: _begin(change[0]), reverse=True):
         if _end(node) > last:
             return ()
@@ -29,6 +30,7 @@ def line_edits(file: str, text: str, changes: Iterable[Change], *, needs: str = 
         place = _plain_import(text)
         if place is None:
             return ()
+        # On the line of another import: a line of its own would move all below.
         edited[place] = f"{edited[place]}; import {needs}"
     changed = (number for number, line in enumerate(lines, 1) if edited[number] != line)
     return tuple(LineEdit(file, number, edited[number], lines[number - 1].strip()) for number in changed)
@@ -92,6 +94,7 @@ def statement_at(text: str, line: int) -> ast.stmt | None:
     """Return the innermost statement at a line."""
     tree = parsed(text)
     found = [node for node in nodes_of(tree) if isinstance(node, ast.stmt) and covers(node, line)]
+    # Fewest lines first; of statements on the same lines, such as `if x: y = 1`, the one that begins last is innermost.
     return min(found, key=lambda node: ((node.end_lineno or node.lineno) - node.lineno, -node.col_offset), default=None)
 
 

@@ -90,6 +90,7 @@ def _operands(code: ParsedFile, node: cst.CSTNode, *, factors: bool) -> Iterator
         yield from _of_arithmetic(code, node, factors=factors)
     elif isinstance(node, cst.Call) and op_of(code, node) in STEEP:
         is_function = full_name(code, node.func).startswith("torch.")
+        # `torch.exp(h)` has its operand among the arguments, `h.exp()` before the dot.
         yield "args" if is_function else "func"
 
 

@@ -27,6 +27,7 @@ def in_python(name: str, arguments: list[str], *, math: str = "math", is_made_in
         math: the file's name for the module `math`.
         is_made_int: whether the result goes into `int()`, for which what is rounded need not be a float.
     """
+    # `np.max(x, 0)` has an axis, where Python's `max(x, 0)` compares two values.
     number = 2 if name in _OF_TWO else 1
     if name not in REPLACEMENTS or len(arguments) != number:
         return ""

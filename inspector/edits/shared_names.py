@@ -210,6 +210,7 @@ def _is_harmless(code: ParsedFile, call: cst.Call, deep: int) -> bool:
         return False
     if is_pure_call(code, call) or whole in _HARMLESS:
         return True
+    # By convention, functions of torch that write in place end with an underscore.
     if whole.startswith("torch."):
         return not whole.endswith("_")
     if isinstance(call.func, cst.Attribute) and call.func.attr.value in _ASKING:
@@ -261,6 +262,7 @@ def _definitions(code: ParsedFile, call: cst.Call, name: str) -> list[cst.CSTNod
         if len(methods) == 1 and code.owner(methods[0]) is owner:
             return list(methods)
         return []
+    # No such method in the file, so the attribute is a submodule.
     made = made_in_init(code, call)
     if not isinstance(made, cst.Call) or not isinstance(made.func, cst.Name):
         return []
@@ -280,6 +282,7 @@ def _computes_only(code: ParsedFile, definition: cst.CSTNode, deep: int) -> bool
     for one in walk(definition):
         if isinstance(one, cst.AugAssign | cst.Global | cst.Nonlocal | cst.Yield | cst.Lambda):
             return False
+        # `x[0] = y` and `self.kept = y` write to, or keep, what the function gets.
         if isinstance(one, cst.Assign) and any(_root(target.target) for target in one.targets):
             return False
         if isinstance(one, cst.Call) and (_writes(one) or (_passed_names(one) and not _is_harmless(code, one, deep))):

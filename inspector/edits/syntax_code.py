@@ -107,6 +107,7 @@ class ParsedFile:
 
     def call_with(self, argument: cst.CSTNode) -> cst.Call | None:
         """Return the call that gets an expression as an argument; None: it is none of a call."""
+        # An argument stands in a node of its own, which has its keyword and star.
         above = self.parent(argument)
         call = None
         if isinstance(above, cst.Arg):  # a base of a class is one, too
@@ -156,6 +157,7 @@ class ParsedFile:
             first, last = self.lines(node)
             body = getattr(node, "body", None)
             if isinstance(node, cst.BaseCompoundStatement) and isinstance(body, cst.IndentedBlock):
+                # Up to the line before the block, so that a head over several lines counts as a whole.
                 last = min((self.lines(one)[0] for one in body.body), default=last + 1) - 1
             yield first, last, node
 
@@ -300,5 +302,6 @@ def lone_statement(place: EditPlace) -> tuple[ParsedFile, cst.SimpleStatementLin
 def _parsed(source: str) -> ParsedFile | None:
     try:
         return ParsedFile(source)
+    # LibCST visits trees by recursion, which ends at Python's limit for deeply nested code.
     except (cst.ParserSyntaxError, UnicodeError, RecursionError):
         return None

@@ -30,6 +30,7 @@ class Edits:
         """Replace an expression; the new one gets parentheses where it would bind otherwise."""
         new: Any = cst.parse_expression(text, self._code.module.config_for_parsing)
         old = cast("Any", node)
+        # Parentheses that are there may hold line breaks, so they stay.
         if old.lpar and not new.lpar and not isinstance(new, _atoms()):
             new = new.with_changes(lpar=old.lpar, rpar=old.rpar)
         elif not new.lpar and not isinstance(new, _atoms()) and not isinstance(self._code.parent(node), _roomy()):
@@ -73,6 +74,7 @@ class Edits:
         """Return the new text of the file."""
         for text in self._imports:
             self._import(text)
+        # From the last, so that comments of consecutive statements end up in their order.
         for node in reversed(self._removed):
             self._keep_comments(node)
         replacements, above = self._new, self._above

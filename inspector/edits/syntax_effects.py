@@ -105,6 +105,7 @@ def is_pure(code: ParsedFile, node: cst.CSTNode, extra: frozenset[str] = frozens
     for one in walk(node):
         if isinstance(one, cst.NamedExpr | cst.Await | cst.Yield | cst.Lambda | cst.GeneratorExp | cst.BaseComp):
             return False
+        # An f-string calls `__format__`, which reads the value of a tensor.
         if isinstance(one, cst.FormattedString):
             return False
         if isinstance(one, cst.Call) and not is_pure_call(code, one, extra):
@@ -116,6 +117,7 @@ def may_let_write(argument: cst.Arg) -> bool:
     """Whether an argument may let an op write to a tensor: `out=y`, `inplace=True`, or True in `F.relu(x, True)`."""
     if argument.keyword is not None:
         return argument.keyword.value in {"out", "inplace"}
+    # Without its name, it may be `inplace`; in `F.dropout(x, 0.5, True)`, it is `training`.
     return isinstance(argument.value, cst.Name) and argument.value.value == "True"
 
 
@@ -169,6 +171,7 @@ def fills_number(code: ParsedFile, call: cst.Call) -> bool:
 
 def is_number(node: cst.CSTNode) -> bool:
     """Whether an expression is a literal number, with or without a sign."""
+    # Python's grammar has no negative literals: `-1` is a minus before 1.
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus | cst.Plus):
         node = node.expression
     return isinstance(node, cst.Integer | cst.Float)
@@ -223,6 +226,7 @@ def shape_of(code: ParsedFile, node: cst.CSTNode) -> list[str]:
             continue
         if isinstance(one, cst.Call) and op_of(code, one) in (REDUCTIONS | SHAPING | CASTS | TESTS | OTHER_OPS) - FACTS:
             op = op_of(code, one)
+            # One side may have such an op, and the other none.
             same = op in _SHAPE_KEEPING
             args = [code.text(arg) for arg in one.args if arg.keyword or not isinstance(arg.value, cst.Name)]
             if not same:

@@ -59,6 +59,7 @@ def assigned(code: ParsedFile, name: cst.Name) -> list[cst.BaseExpression]:
     """Return all values that a local name may have, as written; empty: some are not known, as those of a parameter."""
     scope = code.scopes.get(name)
     while isinstance(scope, metadata.ComprehensionScope) and name.value not in scope.assignments:
+        # A comprehension reads the names of the function around it.
         scope = scope.parent
     if not isinstance(scope, metadata.FunctionScope):
         return []
@@ -112,6 +113,7 @@ def module_name(code: ParsedFile, edits: Edits, module: str, usual: str = "") ->
         if not above:
             return None
         return f"{above}.{rest}"
+    # The new import stands at the top, where it would change the meaning of the name for the whole file.
     wanted = usual or module
     if wanted in code.bound_otherwise or code.imports.get(wanted, module) != module:
         return None

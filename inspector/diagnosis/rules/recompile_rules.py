@@ -160,7 +160,7 @@ def extra_keywords(scene: DiagnosisScene) -> Iterator[Candidate]:
 def optional_arguments(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to always pass an argument that some calls omit."""
     for cause in scene.causes:
-        # From a prompt to single tokens, a cache appears that was None: `cache_rules.generation` has advice on that.
+        # A switch from a prompt to single tokens has advice of its own (`cache_rules.generation`).
         if any(is_switch(scene.session, each) for each in scene.recompiles(cause)):
             continue
         names = list(dict.fromkeys(_left_out(scene, cause)))

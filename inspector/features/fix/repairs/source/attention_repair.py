@@ -54,6 +54,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
         parts = None
         if scores is not None:
             parts = _scores(code, scores, used)
+        # The finding may be at any line of the attention, such as that of the softmax.
         lines = {line for one in (*used, node) for line in range(code.lines(one)[0], code.lines(one)[1] + 1)}
         if parts is None or place.line not in lines:
             continue
@@ -106,10 +107,12 @@ def _unnamed(code: ParsedFile, node: cst.BaseExpression, used: list[cst.SimpleSt
     last = max((index for index in stores if index < place), default=None)
     if last is None:
         return node
+    # In `w = w @ v`, the statement itself ends the life of the old value.
     if place in stores:
         end = place
     else:
         end = min((index for index in stores if index > place), default=len(block) - 1)
+    # Read twice, e.g. also returned, the weights have to exist, which the fused kernel never writes.
     reads = sum(_reads(line, node.value) for line in block[last + 1 : end + 1])
     if reads != 1 or _outside(code, node.value, block):
         return node
@@ -215,6 +218,7 @@ def _keys(code: ParsedFile, node: cst.BaseExpression) -> tuple[str, str] | None:
     if not isinstance(key, cst.Call) or not isinstance(key.func, cst.Attribute) or key.func.attr.value != "transpose":
         return None
     dims = sorted(code.text(arg.value) for arg in key.args)
+    # Sorted as text, where "-1" comes first: the order of the two does not matter to a transpose.
     if dims != ["-1", "-2"]:
         return None
     return (code.text(query), code.text(key.func.value))

@@ -72,6 +72,7 @@ def _written(code: ParsedFile, statement: cst.SimpleStatementLine, small: cst.CS
     # A backward may need the chosen elements as they were, and nothing of the others, which may be NaN.
     kept = with_zeros(torch, mask, tensor)
     new = _elementwise(code, value, kept, target)
+    # `y[m] = 0` has no shape that depends on data, and compiles as it is.
     if new is None or (not sign and f"{tensor}[" not in code.text(value)):
         return
     if sign and is_number(value):
@@ -79,6 +80,7 @@ def _written(code: ParsedFile, statement: cst.SimpleStatementLine, small: cst.CS
     elif sign:
         left = kept if sign == "*" else tensor
         new = f"{left} {sign} ({new})"
+    # In place, as before: other names may hold the same tensor.
     edits.statement(statement, f"{tensor}.copy_({where(torch, mask, new, tensor)})")
     yield SourceRewrite(edits.apply(), f"Write the elements of `{tensor}` where `{mask}` with torch.where, in place.")
 
@@ -226,6 +228,7 @@ def _reduced(code: ParsedFile, node: cst.Call, statement: cst.CSTNode) -> Iterat
             count = f"{mask}.sum()"
         else:
             count = f"({mask}).sum()"
+        # Without any chosen element, 0 / 0 is NaN, as the mean of none is.
         new = f"({kept}.sum(dtype={wide}) / {count}).to({tensor}.dtype)"
     edits.expression(node, new)
     summary = f"Sum `{tensor}` where `{mask}` with zeros elsewhere, instead of the chosen elements."

@@ -56,6 +56,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     if condition is None or body is None:
         return
     names = {name for name, _ in body}
+    # A test that reads no name of the block never changes, so the loop ends in the first round or not at all.
     if not names <= bound_before(code, loop) or not names & read(test) or _escapes(code, loop, names):
         return
     edits = Edits(code)
@@ -64,6 +65,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
         return
     going, rounds = fresh(code, "going"), fresh(code, "MOST_ROUNDS")
     lines = [f"for _ in range({bound or rounds}):", f"    {going} = {condition}"]
+    # In the order of the block, as a value may read a name above it; the test was computed before all of them.
     lines += [f"    {name} = {where(torch, going, code.text(value), name)}" for name, value in body]
     if counted is None:
         lines.insert(0, f"{rounds} = {_ROUNDS}")

@@ -61,6 +61,7 @@ def _counter(code: ParsedFile, owner: cst.ClassDef, name: str) -> Iterator[Sourc
     if torch is None or not steps or not all(_computes(code, use) for use in read):
         return
     for use in read:
+        # A division of an integer tensor gives float32, where Python has float64.
         edits.expression(use, f"self.{name}.double()" if _is_float(code, use) else f"self.{name}")
     _clamp(code, edits, {id(limit[0]): limit for limit in limits.values() if limit is not None}, name, torch)
     edits.statement(first[0], registered(name, torch, code.text(first[1])))

@@ -33,6 +33,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     if owner is None or not is_plain_module(owner):
         return
     init = initializer(owner)
+    # In `__init__` itself, what the test finds depends on the lines above it.
     if init is None or init is function:
         return
     if isinstance(statement, cst.If):
@@ -98,6 +99,7 @@ def _is_ours(code: ParsedFile, owner: cst.ClassDef, name: str, times: int) -> bo
         return False
     for one in owner.body.body:
         if isinstance(one, cst.FunctionDef):
+            # A method or property of that name answers `hasattr`, whatever was set.
             if one.name.value in {"__getattr__", "__getattribute__", "__setattr__", name}:
                 return False
         elif any(isinstance(below, cst.Name) and below.value in {name, "__slots__"} for below in walk(one)):

@@ -58,6 +58,7 @@ def _changes(code: ParsedFile, function: cst.FunctionDef, names: set[str], whole
 
 def _may_write(code: ParsedFile, call: cst.Call, here: cst.CSTNode) -> bool:
     """Whether a call may change the original: a method of the class, or any function that is not known."""
+    # The statement of the copy: deepcopy only reads what it copies.
     if code.around(call, type(here)) is here:
         return False
     if is_pure_call(code, call):

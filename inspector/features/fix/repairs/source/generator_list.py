@@ -44,6 +44,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
         else:
             inner = text
         edits = Edits(code)
+        # `[... for ...]` is the list, and `list([...])` would copy it.
         if name == "list":
             edits.expression(call, f"[{inner}]")
         else:

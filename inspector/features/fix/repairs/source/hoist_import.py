@@ -28,6 +28,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     function = code.function(statement)
     if not isinstance(small, cst.Import | cst.ImportFrom) or function is None:
         return
+    # Inside of an `if` or `try`, the import may be meant for some calls or some installations only.
     if code.parent(code.parent(statement) or statement) is not function:
         return
     if isinstance(small, cst.ImportFrom) and (isinstance(small.names, cst.ImportStar) or small.relative):
@@ -37,6 +38,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
         return
     edits = Edits(code)
     edits.remove(statement)
+    # The file may import it at the top already.
     if not bound(small) <= set(code.module_imports):
         edits.needs_import(text)
     yield SourceRewrite(edits.apply(), f"Move `{' '.join(text.split())}` to the top of the file.")

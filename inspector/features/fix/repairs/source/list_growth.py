@@ -27,6 +27,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     if found is None:
         return
     code, first, function = found
+    # All of the function, as a finding that names the list may be at another line than the `append`.
     for statement in walk(function):
         if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
             continue

@@ -76,6 +76,7 @@ def _is_number(code: ParsedFile, node: cst.BaseExpression, *, sequence: bool = F
     if isinstance(node, cst.Attribute) and node.attr.value == "shape":
         return sequence
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "size":
+        # `x.size()` is a sequence, and `x.size(0)` a number.
         return sequence != bool(node.args)
     if isinstance(node, cst.Subscript):
         sliced = any(isinstance(one.slice, cst.Slice) for one in node.slice)

@@ -45,6 +45,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
         return
     out = target.value.value
     computed = f"{code.text(value.func)}({tokens})"  # type: ignore[attr-defined]
+    # The mask has one element for each row, and the outputs have features behind.
     chosen = where(torch, f"({mask}).unsqueeze(-1)", computed, out)
     edits.statement(statement, f"{out}.copy_({chosen})")
     yield SourceRewrite(

@@ -71,6 +71,7 @@ def _guarded(code: ParsedFile, node: cst.If) -> Iterator[SourceRewrite]:
 def _asserted(code: ParsedFile, statement: cst.SimpleStatementLine, node: cst.Assert) -> Iterator[SourceRewrite]:
     text = code.text(node.test)
     condition = as_tensor(code, node.test)
+    # Without `.item()`, the assertion is on a tensor already, which Dynamo turns into one of the graph.
     if condition is not None and ".item()" in text and ".item()" not in condition:
         edits = Edits(code)
         edits.expression(node.test, condition)

@@ -46,6 +46,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
             condition = as_tensor(code, branch.test, torch=torch)
         if branch is not None and condition is not None:
             yield from selected(code, branch, condition)
+            # With the whole test as a tensor, Python need not go on testing a guard.
             break
     for node in code.head(place.line):
         if isinstance(node, cst.IfExp):
@@ -98,6 +99,7 @@ def _behind_guard(code: ParsedFile, branch: PureBranch, text: str) -> str:
         return text
     guard = code.text(branch.guard)
     if "\n" in guard:
+        # A condition over several lines needs parentheses, which may have been around the whole test.
         head = f"if ({guard}):"
     else:
         head = f"if {guard}:"

@@ -130,6 +130,7 @@ def _is_module(code: ParsedFile, call: cst.Call) -> bool:
     if not isinstance(made, cst.Call):
         return False
     kind = full_name(code, made.func).rpartition(".")
+    # A hook may do anything, and torch.cond traces both sides.
     hooked = any(isinstance(one, cst.Attribute) and "hook" in one.attr.value for one in walk(code.module))
     return kind[0] == "torch.nn" and kind[2] in _MODULES and not hooked
 

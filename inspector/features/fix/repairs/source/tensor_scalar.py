@@ -175,6 +175,7 @@ def _used_by(code: ParsedFile, node: cst.Call) -> tuple[str, cst.BaseExpression 
     uses = [one for one in variables(function) if one.value == name.value and one is not name]
     found = [_beside(code, one) for one in uses if code.function(one) is function]
     others = [one for one in found if one is not None]
+    # One use that needs a number, such as an index, is enough to need it in Python.
     if not others or len(others) != len(uses):
         return "", None
     if len({code.text(one) for one in others}) == 1 and code.text(others[0]) in _known(code, node):

@@ -64,6 +64,7 @@ def _size(code: ParsedFile, edits: Edits, node: cst.BaseExpression, *, is_whole:
     index = index_in(node)
     if isinstance(node, cst.Subscript) and index is not None:
         shape = _shape(code, node.value)
+        # `[0]` and `[-1]` pick one size; a slice or a tensor would leave a tensor.
         if shape and isinstance(index, cst.Integer | cst.UnaryOperation):
             return f"{shape}[{code.text(index)}]"
         return None
