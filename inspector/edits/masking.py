@@ -77,6 +77,7 @@ def masked(
 
     class Masking(cst.CSTTransformer):
         def on_leave(self, original_node: Any, updated_node: Any) -> Any:
+            # Chosen by the original node, which the file knows; the new one has the ones of inner ops in it.
             for part in _operands(code, original_node, factors=factors):
                 updated_node = _with_part(updated_node, part, ones)
             return updated_node

@@ -143,6 +143,7 @@ class ParsedFile:
 
     def statement(self, line: int) -> cst.BaseStatement | None:
         """Return the innermost statement on a line; for a compound statement, only its head counts."""
+        # From the last, since a statement inside of another one begins behind it.
         return next((one for first, last, one in reversed(self._statements) if first <= line <= last), None)
 
     @cached_property

@@ -155,6 +155,7 @@ def is_safe_divisor(code: ParsedFile, node: cst.BaseExpression) -> bool:
     if is_number(node):
         return number(node) != 0
     if isinstance(node, cst.Call):
+        # A size is a Python number, and dividing by 0 then raises; a tensor gives infinity.
         return op_of(code, node) not in FACTS | {""}
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add | cst.Subtract | cst.Multiply):
         return any(not is_number(side) and is_safe_divisor(code, side) for side in (node.left, node.right))

@@ -42,6 +42,7 @@ def bound(node: cst.CSTNode) -> set[str]:
         elif isinstance(one, cst.Param | cst.FunctionDef | cst.ClassDef):
             found.add(one.name.value)
         elif isinstance(one, cst.ImportAlias):
+            # `import a.b` binds `a`.
             found.add(one.evaluated_alias or one.evaluated_name.split(".")[0])
         elif isinstance(one, cst.AsName):
             found |= targets(one.name)

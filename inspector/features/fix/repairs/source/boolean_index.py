@@ -152,6 +152,7 @@ def _assigned_just_before(code: ParsedFile, name: str, tensor: str, statement: c
             return None
         if isinstance(small, cst.Assign) and bound(small) == {name}:
             return small.value
+        # A bare call may write to the tensor or to the mask in place.
         if bound(line) & {name, tensor} or not isinstance(small, cst.Assign) or not is_pure(code, small.value):
             return None
     return None
@@ -179,6 +180,7 @@ def _elementwise(code: ParsedFile, value: cst.BaseExpression, kept: str, target:
         elif isinstance(one, cst.Call):
             if op_of(code, one) in REDUCTIONS | SHAPING | {"softmax", "log_softmax", "linear", "matmul", "mm", "bmm"}:
                 return None
+            # The name of what is called is no operand, such as `torch` in `torch.exp(y[m])`.
             inside |= {id(below) for below in walk(one.func) if isinstance(below, cst.Name)}
         elif (
             isinstance(one, cst.Name) and id(one) not in inside and not isinstance(code.parent(one), cst.Attribute)

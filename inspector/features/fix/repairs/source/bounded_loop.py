@@ -153,6 +153,7 @@ def _escapes(code: ParsedFile, loop: cst.While, names: set[str]) -> bool:
     function = code.function(loop)
     assert function is not None
     shown = names & escaping(code, loop)
+    # Without a round, the name holds the caller's tensor, and torch.where returns a new one.
     if shown & set(parameters(function)):
         return True
     for line in code.above(loop):

@@ -55,6 +55,7 @@ def copy_at(place: RepairPlace) -> Copy | None:
     if not isinstance(call, cst.Call) or len(call.args) != 1:
         return None
     kind, original = full_name(code, call.func), call.args[0].value
+    # Names and attributes only, since the new text names the original twice.
     if kind not in {"copy.deepcopy", "copy.copy"} or call.args[0].star or not dotted(original):
         return None
     uses = tuple(one for one in variables(function) if one.value == target.value and one is not target)

@@ -41,6 +41,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     if not isinstance(statement, cst.With) or len(statement.items) != 1 or statement.asynchronous:
         return
     item = statement.items[0]
+    # `as` would bind None, which nullcontext() enters with.
     if item.asname is not None or not isinstance(item.item, cst.Call):
         return
     name = full_name(code, item.item.func)

@@ -49,6 +49,7 @@ def _counter(code: ParsedFile, owner: cst.ClassDef, name: str) -> Iterator[Sourc
     if init is None:
         return
     first = assigned_value(code, init, name)
+    # `getattr(self, "n")` may need the number where no attribute shows it.
     if first is None or not isinstance(first[1], cst.Integer) or mentions(code, name):
         return
     edits = Edits(code)

@@ -39,6 +39,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
         if name not in _WHOLE and not (name in _EARLY and _is_plain(code, node)):
             continue
         text = code.text(node)
+        # `torch.stack((f(x) for x in y))` has parentheses besides those of the call, `sum(f(x) for x in y)` has none.
         if node.lpar:
             inner = text[1:-1]
         else:

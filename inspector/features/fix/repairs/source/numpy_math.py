@@ -89,6 +89,7 @@ def _is_number(code: ParsedFile, node: cst.BaseExpression, *, sequence: bool = F
         )
     if isinstance(node, cst.Name):
         values = assigned(code, node)
+        # To some depth only: in a loop, `a = b` and `b = a` lead to each other.
         return len(values) == 1 and depth < 3 and _is_number(code, values[0], sequence=sequence, depth=depth + 1)
     return not sequence and _is_single(code, node, depth)
 

@@ -88,6 +88,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
         edits.in_eager(statement, torch)
     elif isinstance(statement, cst.If) and _only_output(code, statement):
         name = _called(code, statement.body.body[0])
+        # In the test and not in the block, since the test itself reads the tensor.
         edits.expression(statement.test, tested(torch, operand_text(code, statement.test)))
     else:
         return

@@ -34,6 +34,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     if not isinstance(target, cst.Subscript) or not isinstance(target.value, cst.Name) or index is None:
         return
     mask = _mask(code, index, statement)
+    # torch.where reads `out` also where nothing is chosen.
     if mask is None or target.value.value not in bound_before(code, statement):
         return
     tokens = _expert(code, value, code.text(index))
@@ -47,6 +48,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     computed = f"{code.text(value.func)}({tokens})"  # type: ignore[attr-defined]
     # The mask has one element for each row, and the outputs have features behind.
     chosen = where(torch, f"({mask}).unsqueeze(-1)", computed, out)
+    # In place, as the indexed store was: other names may hold the same tensor.
     edits.statement(statement, f"{out}.copy_({chosen})")
     yield SourceRewrite(
         edits.apply(),
@@ -75,6 +77,7 @@ def _mask(code: ParsedFile, node: cst.BaseExpression, statement: cst.CSTNode) ->
     counted = loop is not None and isinstance(target.comparator, cst.Name)
     if not isinstance(target.operator, cst.Equal) or not counted or loop is None:
         return None
+    # `for i, expert in enumerate(self.experts)` binds two names.
     names = {one.value for one in walk(loop.target) if isinstance(one, cst.Name)}
     if code.text(target.comparator) not in names:
         return None

@@ -78,6 +78,7 @@ def selected(code: ParsedFile, branch: PureBranch, condition: str) -> Iterator[S
         if torch is None:
             return
         text = _text(code, branch.sides, condition, torch, fresh(code, "condition"), factors=factors)
+        # Where no factor needs ones, both texts are the same.
         if text is None or text in texts:
             return
         texts.append(text)
@@ -149,6 +150,7 @@ def _ternary(code: ParsedFile, node: cst.IfExp) -> Iterator[SourceRewrite]:
         isinstance(one, cst.Name | cst.Attribute | cst.Subscript) and not is_unshared(code, one, node)
         for one in (node.body, node.orelse)
     )
+    # torch.where returns a new tensor, where the choice was one that others may hold.
     if bare and _escapes(code, node):
         return
     edits = Edits(code)

@@ -86,6 +86,7 @@ def _choosable(code: ParsedFile, yes: cst.BaseExpression, no: cst.BaseExpression
     """Whether both sides compute a new tensor of the same shape and dtype, and do nothing else."""
     if is_literal(yes) or is_literal(no) or shape_of(code, yes) != shape_of(code, no):
         return False
+    # Where both sides are cheap, torch.where does the same without compiling them in eager calls.
     if all(is_maskable(code, side) and not needs_mask(code, side, factors=False) for side in (yes, no)) and not _worth(
         code, yes, no
     ):

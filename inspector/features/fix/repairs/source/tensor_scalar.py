@@ -116,6 +116,7 @@ def _is_whole(code: ParsedFile, node: cst.BaseExpression) -> bool:
     owner = None
     if name and function is not None:
         owner = code.owner(function)
+    # Once where the buffer is registered; `setattr(model, "n", t)` would have the name again.
     if owner is None or mentions(code, name) != 1 or any(_assigns(one, name) for one in walk(code.module)):
         return False
     made = [one for one in walk(owner) if _registers(code, one, name)]
@@ -254,6 +255,7 @@ def _chained(code: ParsedFile, node: cst.Call, tensor: cst.BaseExpression) -> It
     torch = torch_name(code, edits)
     if torch is None:
         return
+    # In float64, as Python computes with the number.
     edits.expression(node, f"{_single(code, tensor)}.double()")
     for call in chosen:
         edits.expression(call, _selected(code, call, torch))
