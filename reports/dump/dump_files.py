@@ -123,6 +123,7 @@ def _needed(module: OutputModule, site: LaunchSite) -> tuple[list[ast.stmt], lis
         used.add("get_raw_stream")
     assigned = [each for each in module.header if used & set(bound(each))]
     for each in assigned:
+        # What an assignment reads has to be imported as well.
         used |= {node.id for node in ast.walk(each) if isinstance(node, ast.Name)}
     imported = [each for each in module.imports if used & set(bound(each)) - {"torch"}]
     return imported, [ast.unparse(each) for each in assigned]
@@ -260,6 +261,7 @@ def _is_known(value: Value) -> bool:
 
 def _wrapper_code(parts: WrapperParts) -> str:
     module, lines = parts.module, parts.code.splitlines()
+    # Kernels have files of their own, so only what is defined beside them is still compiled in the wrapper.
     uses_async = bool(module.others)
     header = [each for each in module.header if uses_async or ast.unparse(each.value) != _ASYNC[0]]  # type: ignore[attr-defined]
     return rendered(
@@ -291,6 +293,7 @@ def _launches(parts: WrapperParts, code: str) -> list[tuple[int, list[tuple[str,
     placed = read(code)
     if placed is None:
         return []
+    # Read again from the text as it is in the file, so that the lines are those of the file.
     module = replace(placed, kernels=parts.module.kernels, others=parts.module.others, inputs=parts.module.inputs)
     found: dict[int, list[tuple[str, str, tuple[str, ...]]]] = {}
     chance = ""
@@ -299,6 +302,7 @@ def _launches(parts: WrapperParts, code: str) -> list[tuple[int, list[tuple[str,
             chance = "random numbers"
         found.setdefault(site.line, []).append((site.name.removeprefix("extern_kernels."), chance, site.written))
         if chance:
+            # From here on, each result may depend on what was drawn.
             chance = "an earlier kernel used random numbers"
     return sorted(found.items())
 

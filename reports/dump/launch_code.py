@@ -114,6 +114,7 @@ def numbers(node: ast.expr, known: Mapping[str, Value]) -> tuple[int, ...] | Non
 
 
 _LIBRARIES = ("extern_kernels.", "torch.ops.", "aten.", "inductor_ops.", "_quantized.")
+# Inductor has an allocator for each kind of device, e.g. `empty_strided_cuda` and `empty_strided_cpu_pinned`.
 _ALLOCATE = "empty_strided"
 
 
@@ -201,6 +202,7 @@ class _Walk:
     def function(self, name: str, arguments: list[Value]) -> Value:
         """Follow a function that takes one list of arguments; return its result."""
         followed = self._module.functions.get(name)
+        # A damaged wrapper may call itself.
         if followed is None or name in self._inside:
             return None
         self._inside.add(name)
@@ -223,6 +225,7 @@ class _Walk:
                     result = self._block(inner, scope) or result
                 case ast.Return(value=value) if value is not None:
                     return self._value(value, scope)
+                # Which side runs is known only when it runs, and both may launch kernels.
                 case ast.If(body=inner, orelse=other):
                     self._block(inner, scope)
                     self._block(other, scope)
@@ -231,6 +234,7 @@ class _Walk:
     def _enter(self, items: list[ast.withitem]) -> None:
         for item in items:
             match item.context_expr:
+                # e.g. `torch.cuda._DeviceGuard(0)`, whose second part names the kind of device.
                 case ast.Call(func=func, args=[ast.Constant(value=int() as index)]) if "DeviceGuard" in dotted(func):
                     kind = "cuda"
                     if dotted(func).count(".") > 1:
@@ -241,6 +245,7 @@ class _Walk:
         if isinstance(target, ast.Tuple | ast.List):
             found = self._value(value, scope)
             if not isinstance(found, list):
+                # The names are bound again, so what they had before is not their value any more.
                 found = [None] * len(target.elts)
             for name, one in zip(target.elts, found, strict=False):
                 if isinstance(name, ast.Name):
@@ -250,6 +255,7 @@ class _Walk:
             return
         if isinstance(value, ast.Call) and dotted(value.func) == "get_raw_stream" and value.args:
             scope.streams[target.id] = int(number(value.args[0], {}) or 0)
+        # A view has the name of a library call, e.g. `aten.view.dtype`, and computes nothing.
         elif isinstance(value, ast.Call) and _is_library(value) and self._view(value, scope) is None:
             self._call(value, target.id, line, scope)
             scope.values[target.id] = WrapperTensor(target.id, self._dtypes.get(target.id, ""), device=self._device)
@@ -267,6 +273,7 @@ class _Walk:
                     numbers(stride, scope.values),
                     device=self._allocated_on(made.removeprefix(_ALLOCATE).strip("_").removesuffix("_pinned")),
                 )
+            # One of the results of a library call; `assert_size_stride` says its sizes later.
             case ast.Subscript(value=ast.Name(id=whole)):
                 source = scope.values.get(whole)
                 if isinstance(source, WrapperTensor):
@@ -288,6 +295,7 @@ class _Walk:
                 return scope.values[name]
             case ast.List(elts=elements) | ast.Tuple(elts=elements):
                 return [self._value(each, scope) for each in elements]
+            # e.g. `runner.partitions[0](args)`: of a graph that CUDA graphs record in parts, each part is a function.
             case ast.Call(func=ast.Subscript(value=ast.Attribute(attr="partitions"), slice=index), args=[passed]):
                 arguments = self._value(passed, scope)
                 if not isinstance(arguments, list):
@@ -301,6 +309,7 @@ class _Walk:
         """Return the view that `reinterpret_tensor(...)` or a similar call makes; None for other calls."""
         match dotted(call.func), call.args:
             case "reinterpret_tensor", [base, shape, stride, offset, *_]:
+                # The offset is added to that of the base.
                 source, start = self._value(base, scope), number(offset, scope.values)
                 sizes, steps = numbers(shape, scope.values), numbers(stride, scope.values)
                 if isinstance(source, WrapperTensor) and isinstance(start, int):
@@ -344,6 +353,7 @@ class _Walk:
 
     def _set_sizes(self, name: str, shape: ast.expr, stride: ast.expr, scope: "_Scope") -> None:
         value = scope.values.get(name)
+        # Of memory that the wrapper allocates, the allocation has said it.
         if isinstance(value, WrapperTensor) and value.shape is None:
             sizes, steps = numbers(shape, scope.values), numbers(stride, scope.values)
             scope.values[name] = replace(value, shape=sizes, stride=steps)
@@ -353,6 +363,7 @@ class _Walk:
         for parameter, argument in pairs:
             value = self._value(argument, scope)
             if parameter.below is not None and isinstance(value, WrapperTensor):
+                # Several kernels may use one buffer as an index; it has to suit all of them.
                 self.below[value.storage] = min(parameter.below, self.below.get(value.storage, parameter.below))
         written = [name for parameter, argument in pairs if parameter.written and (name := base(argument))]
         if not written:  # the source of a user-written kernel does not declare what it writes
@@ -403,6 +414,7 @@ def types_of_buffers(module: OutputModule, taken: Mapping[str, tuple[LaunchParam
                         found.setdefault(argument.id, parameter.dtype)
             case ast.Assign(targets=[ast.Name(id=new)], value=value) if base(value):
                 renamed.append((new, base(value)))
+    # From the last name back, so that a dtype reaches each earlier one.
     for new, old in reversed(renamed):
         if new in found:
             found.setdefault(old, found[new])
