@@ -603,7 +603,7 @@ def same_results(before: Session, after: Session) -> bool | None:
 
 
 def _compared(old: EagerResult, new: EagerResult) -> Iterator[bool | None]:
-    # What random numbers do to a result cannot be told from what the edit does.
+    # A difference may come from random numbers as well as from the edit.
     is_comparable = old.call == new.call and not (old.drew or new.drew)
     if not is_comparable or [each.where for each in old.parts] != [each.where for each in new.parts]:
         yield None

@@ -25,7 +25,7 @@ class Stored(Struct, frozen=True):
             RunError: the log changed since it was read.
         """
         raw = self.raw()
-        # If the log was written anew, any part of another record may stand here.
+        # If the log was written again, any part of another record may stand here.
         if raw[0] != _TAB:
             raise self._changed()
         end = len(raw) - raw.endswith(b"\n")

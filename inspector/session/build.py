@@ -426,7 +426,7 @@ def _problems(raw: CollectedLog, unequal: Iterable[str], cuts: tuple[CutOff, ...
         yield Problem(f"code of graph {compile_id} ({stage}) was still being generated when the run ended")
     if (left := raw.doubted - MOST_PROBLEMS) > 0:
         yield Problem(f"{left:,} more entries are not as expected", is_doubt=True)
-    # A cut explains its numbers: they would be told twice.
+    # A cut explains its numbers: they would be said twice.
     known = {each.what for each in cuts}
     for what in unequal:
         if what not in known:

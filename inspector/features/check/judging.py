@@ -404,7 +404,7 @@ def _moved(
     known = {key.model for version in versions for key in lock.sections.get(version, {})}
     jobs = list(keys)
     came = {key.model for key in jobs} - known
-    # By the file's name first, which needs no results: a renamed file is told by these alone.
+    # By the file's name first, which needs no results: a renamed file is recognized by these alone.
     was = _alike(came, vanished, lambda path: path.name)
     rest = [model for model in vanished if model not in was.values()]
     renamed = _alike(came - set(was), rest, lambda path: str(path.parent))

@@ -30,7 +30,7 @@ def test_a_plural_that_no_rule_makes() -> None:
 def test_nobody_else_makes_plurals(folder: str) -> None:
     files = [file for file in (ROOT / folder).rglob("*.py") if file.name != "counting.py"]
     texts = {str(file): file.read_text() for file in files}
-    # Written anew, a condition is on one line; most files have no such word, and to write them all takes seconds.
+    # Written again, a condition is on one line; most files have no such word, and to write them all takes seconds.
     found = {
         file: HAND_MADE.findall(ast.unparse(ast.parse(text))) for file, text in texts.items() if ENDING.search(text)
     }

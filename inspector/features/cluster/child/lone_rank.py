@@ -374,7 +374,7 @@ def lone_store(peers: _Peers) -> Any:  # noqa: C901 - a class, whose methods are
             return str(peers.stop_or_fill("Store.compare_set", f"the key {key!r} of a store")).encode()
 
         def check(self, keys: list[str]) -> bool:
-            # No key of a peer will come, so a program that polls is told so.
+            # No key of a peer will come, so a program that polls gets that answer.
             return all(key in self._values for key in keys)
 
         def wait(self, keys: list[str], *_timeout: Any) -> None:

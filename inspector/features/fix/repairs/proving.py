@@ -16,7 +16,7 @@ Terms:
   `PROBE_SECONDS`, and names them; later observations repeat those by name.
 - A **condition** is a test in the unchanged source that the change does away with, such as `x.sum() > 0`. A proof
   counts only if calls reached both of its sides.
-- An **obligation** (`obligations.py`) is a way in which two programs can be told apart. It is closed by reading, by
+- An **obligation** (`obligations.py`) is a way in which two programs can differ. It is closed by reading, by
   calls, or by the author's answer to a question.
 
 Steps of `Prover.attempt`, cheapest first; the first that fails ends the proof:

@@ -383,7 +383,7 @@ def alive_of(alive: Mapping[TrackedStorage, int]) -> tuple[AliveMemory, ...]:
     grouped: dict[tuple[str, str | None, int | str | None], list[tuple[TrackedStorage, int]]] = {}
     for stored, size in alive.items():
         file, line, function = stored.origin
-        # Without a line, what torch.distributed makes is told apart by its function.
+        # Without a line, what torch.distributed makes is distinguished by its function.
         grouped.setdefault((stored.kind, file, function if file is None else line), []).append((stored, size))
     found = [_group(kind, some) for (kind, _, _), some in grouped.items()]
     return tuple(sorted(found, key=lambda each: (-each.bytes, each.kind, each.file or "", each.line or 0)))

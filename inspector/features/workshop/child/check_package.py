@@ -113,7 +113,7 @@ def _time(package: Imported, operator: Operator, found: _Round) -> None:
     for case in cases(package, operator, "cuda"):
         found.case = case
         for number, each in enumerate(found.checks):
-            # A size is checked on several devices and inputs, and its time is told once.
+            # A size is checked on several devices and inputs, and its time is reported once.
             if (each.operator, each.sizes) == (found.operator, case.name):
                 found.checks[number] = replace(each, seconds=seconds_of(operator, case))
                 break

@@ -462,7 +462,7 @@ class _Memory:
         twice = places[order][1:] == places[order][:-1]
         if (twice & ~_same(ordered[1:], ordered[:-1])).any():
             raise WrongAccessError("the kernel writes two values to one element, in no certain order")
-        # Programs that write what is there already cannot be told apart by their order.
+        # Programs that write what is there already cannot be distinguished by their order.
         changed = ~_same(numpy.asarray(now).reshape(-1), values)
         for users, verb in () if self.is_ordered else ((self._writers, "writes"), (self._readers, "reads")):
             if (changed & (users[places] != 0) & (users[places] != self.program)).any():

@@ -208,7 +208,7 @@ def every_case(found: Imported, operator: Operator, device: str) -> Iterator[Cas
     """
     tests = _tests(found)
     with _reading(found, "all sizes"):
-        # In full at once: the package's generator runs its code here, where its errors are told as its own.
+        # In full at once: the package's generator runs its code here, where its errors are reported as its own.
         listed = list(tests.cases(device))
     for kind, sizes, configuration, make in listed:
         with _reading(found, sizes):

@@ -4,8 +4,8 @@ Matches `.item()`, `float()` of a tensor and `int()` of one of integers as an op
 tensor, directly or through one name that is used for nothing else. `.item()` cuts the gradient, so the tensor is
 detached; if it may have dimensions of size one, it is reshaped, since a number has none; if it is a float that does not
 come from the other operand, it takes that operand's dtype, since a number does not promote, but no fewer than 32 bits,
-in which torch computes with a number. It is copied, unless an op
-has just made it: code that writes to it later must change neither the number nor what a backward pass needs.
+in which torch computes with a number. It is copied, unless an op has just made it: code that writes to it later must
+change neither the number nor what a backward pass needs.
 
 Leaves alone numbers that Python needs: sizes, indices, `range`, `int()` of anything but integers, which truncates and
 raises, arithmetic between two numbers (Python rounds in float64), and values that are returned or stored.
